@@ -1,0 +1,112 @@
+// The lines between the daemon and an engine child as values, with encode and decode. Text only: no I/O, no clock, no threads.
+// Untagged lines are what users' scripts speak; with the READY word `ids` each line of a request begins with "@<request> ".
+// Every malformed line is an Error that quotes (a clipped, printable form of) the line. docs/line-protocol.md lists the grammar.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "protocol/result.hpp"
+
+namespace vigil::protocol {
+
+using TokenId = int32_t;
+using RequestTag = uint64_t;  // the number behind "req=" and "@"
+
+inline constexpr size_t max_line_from_child_bytes = 64 * 1024;
+inline constexpr size_t max_line_to_child_bytes = 32 * 1024 * 1024;  // a prompt of 1M tokens
+inline constexpr int max_slots = 1024;
+inline constexpr int max_logprobs = 20;
+
+// ---- engine to server
+struct Info {                     // INFO k=v ...; any number before READY, load progress among them
+  std::vector<std::pair<std::string, std::string>> values;  // percent-decoded
+  std::optional<double> load() const;  // of "load=0.37": 0 to 1; nothing when absent or not a number in range
+};
+struct Ready {                    // READY ctx [word...]
+  int64_t context = 0;            // tokens, >= 1
+  bool stop = false, ids = false, logprobs = false, gpu = false, grammar = false, embeddings = false;
+  int slots = 1;                  // slots=N, 1 to max_slots; above 1 only with `ids`
+  std::optional<int64_t> beat_ms; // beat=MS, 10 to 3,600,000
+  std::vector<std::string> others;  // unknown words, kept in order
+};
+struct Resume { int64_t tokens = 0; };                                       // RESUME n
+struct PromptProgress { int64_t read = 0, total = 0; double ms = 0, tokens_per_s = 0; };  // PP read total [ms [tok_s]]
+struct Candidate { TokenId id = 0; double logprob = 0; };
+struct Token {                    // T id [lp=-0.12 [top=id:lp,id:lp]]
+  TokenId id = 0;
+  std::optional<double> logprob;
+  std::vector<Candidate> top;
+};
+struct Done {                     // DONE gen prompt prompt_ms decode_ms finish [more...]
+  int64_t generated = 0, prompt = 0;
+  double prompt_ms = 0, decode_ms = 0;
+  std::string finish;             // stop, length or cancel; anything else is kept as it came
+  std::vector<std::string> more;
+};
+struct EngineError { std::string text; };   // ERR text
+struct Fatal { std::string why; };          // FATAL why
+struct Wait { std::string phase; double seconds = 0; };  // SWAIT phase s
+struct Beat { uint64_t step = 0; };         // BEAT step=N; never tagged
+
+using EngineEvent = std::variant<Info, Ready, Resume, PromptProgress, Token, Done, EngineError, Fatal, Wait, Beat>;
+struct EngineLine {
+  std::optional<RequestTag> request;
+  EngineEvent event;
+};
+
+// `line` without its end ("\n" or "\r\n"). Extra fields after the known ones are accepted (fields are only ever appended).
+Result<EngineLine> parse_engine_line(std::string_view line);
+// With the final "\n".
+std::string encode(const EngineLine& line);
+
+// ---- server to engine
+struct Sampling {                 // what GEN carries; absent keys take the engine's default: greedy
+  std::optional<double> temperature, top_p, min_p;
+  std::optional<int64_t> top_k;
+  std::optional<uint64_t> seed;
+  std::optional<int64_t> penalty_last_n;
+  std::optional<double> penalty_repeat, penalty_freq, penalty_present;
+  std::vector<std::pair<TokenId, double>> logit_bias;
+  std::optional<int> logprobs;    // 0 to max_logprobs
+};
+struct Generate {                 // GEN max_new [k=v ...] id,id,...   or GENI max_new [k=v ...] embeddings-file id,id,...
+  int64_t max_new = 0;
+  std::optional<RequestTag> request;  // req=
+  Sampling sampling;
+  std::string embeddings_file;    // GENI only; percent-encoded on the line
+  std::vector<std::pair<std::string, std::string>> others;  // unknown keys, kept
+  std::vector<TokenId> ids;
+};
+struct Stop { std::optional<RequestTag> request; };  // STOP [n]
+struct Quit {};
+using EngineCommand = std::variant<Generate, Stop, Quit>;
+
+Result<EngineCommand> parse_engine_command(std::string_view line);
+std::string encode(const EngineCommand& command);
+
+// ---- vision child
+struct VisionReady { int64_t width = 0; };                       // READY width
+struct VisionOk { int64_t n = 0, nx = 0, ny = 0; double ms = 0; };  // OK n nx ny ms
+using VisionEvent = std::variant<Info, VisionReady, VisionOk, EngineError>;
+struct Encode { std::string image_path, out_path; };            // ENC image-path out-path, both percent-encoded
+using VisionCommand = std::variant<Encode, Quit>;
+
+Result<VisionEvent> parse_vision_line(std::string_view line);
+std::string encode(const VisionEvent& event);
+Result<VisionCommand> parse_vision_command(std::string_view line);
+std::string encode(const VisionCommand& command);
+
+// ---- values with blanks, line breaks or '%' travel percent-encoded
+std::string percent_encode(std::string_view raw);
+Result<std::string> percent_decode(std::string_view encoded);
+// At most `limit` bytes of `line`, control and non-ASCII bytes shown as \xNN: for error texts and logs.
+std::string printable(std::string_view line, size_t limit = 120);
+
+}  // namespace vigil::protocol
