@@ -1,0 +1,98 @@
+// The dialects behind one door: a parsed HTTP request in, an answer on its channel out. Routes call handle_*; nothing here knows sockets.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/gguf/tokenizer.hpp"
+#include "engine/gguf/vocabulary.hpp"
+#include "protocol/time.hpp"
+#include "server/api/channel.hpp"
+#include "server/turn/desk.hpp"
+
+namespace vigil::api {
+
+// The model that requests may name and what turns text into ids and back. Immutable once made; several may follow one another.
+struct Model {
+  std::string id;                           // configuration's model_name, else general.name, else the file's name without .gguf
+  std::vector<std::string> aliases;
+  int64_t created = 0;                      // unix seconds: the file's modification time
+  int64_t trained_context = 0;              // tokens, from the file; the engine's READY may say less
+  std::shared_ptr<const gguf::Vocabulary> vocabulary;
+  std::shared_ptr<const gguf::Tokenizer> tokenizer;
+  std::string chat_template;                // of the file or chat_template_file; empty = the documented plain one
+};
+
+// Long templating and tokenising run elsewhere; `done` comes back on the decision thread.
+class Workers {
+ public:
+  virtual ~Workers() = default;
+  virtual void run(std::function<void()> job, std::function<void()> done) = 0;
+};
+
+struct EngineStatus {                       // for /status and /ready; filled by the driver
+  std::string state;                        // unloaded, starting, ready, stopping, backoff, failed
+  uint64_t generation = 0;
+  int64_t pid = 0;
+  double in_state_s = 0, load = 0;
+  int64_t context = 0;
+  int slots = 1;
+  std::string reason;
+  double retry_in_s = 0;
+  bool lazy = false;
+  bool can_logprobs = false;
+};
+
+struct Settings {
+  size_t inline_text_bytes = 16 * 1024;     // longer texts go to the workers
+  int64_t repeat_stop_tokens = 256;         // engine.repeat_stop_tokens; 0 = never
+  std::string version;
+};
+
+// What the api needs from the rest of the daemon. All functions are called on the decision thread.
+struct Surroundings {
+  turn::Desk& desk;
+  Workers& workers;
+  std::function<TimePoint()> now;
+  std::function<int64_t()> unix_seconds;
+  std::function<std::shared_ptr<const Model>()> model;
+  std::function<EngineStatus()> engine;
+  std::function<std::string()> metrics_text;
+  std::function<double()> uptime_s;
+  Settings settings;
+};
+
+class Api {
+ public:
+  explicit Api(Surroundings surroundings);
+  ~Api();
+
+  // Each answers on the channel now or later. What comes back is null when the channel was answered before returning.
+  using Handler = std::unique_ptr<Exchange> (Api::*)(HttpRequest request, std::shared_ptr<Channel> channel);
+  std::unique_ptr<Exchange> chat_completions(HttpRequest request, std::shared_ptr<Channel> channel);
+  std::unique_ptr<Exchange> completions(HttpRequest request, std::shared_ptr<Channel> channel);
+  std::unique_ptr<Exchange> models(HttpRequest request, std::shared_ptr<Channel> channel);
+  std::unique_ptr<Exchange> model(HttpRequest request, std::shared_ptr<Channel> channel);
+  std::unique_ptr<Exchange> tokenize(HttpRequest request, std::shared_ptr<Channel> channel);
+  std::unique_ptr<Exchange> detokenize(HttpRequest request, std::shared_ptr<Channel> channel);
+  std::unique_ptr<Exchange> cancel_request(HttpRequest request, std::shared_ptr<Channel> channel);
+  std::unique_ptr<Exchange> health(HttpRequest request, std::shared_ptr<Channel> channel);
+  std::unique_ptr<Exchange> ready(HttpRequest request, std::shared_ptr<Channel> channel);
+  std::unique_ptr<Exchange> status(HttpRequest request, std::shared_ptr<Channel> channel);
+  std::unique_ptr<Exchange> metrics(HttpRequest request, std::shared_ptr<Channel> channel);
+
+  const Surroundings& surroundings() const { return surroundings_; }
+
+ private:
+  Surroundings surroundings_;
+};
+
+// The error object of the OpenAI dialects with the status and headers that its kind asks for (Retry-After, x-should-retry).
+Response error_response(const turn::RequestError& error);
+// The same as one in-stream event: "data: {...}\n\n", with its status inside.
+std::string error_event(const turn::RequestError& error);
+
+}  // namespace vigil::api

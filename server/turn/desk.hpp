@@ -1,0 +1,125 @@
+// The desk: admission, the queue and the leases on one engine, from submit to exactly one ending. Pure: time is an argument, the engine a
+// TurnPort, the client a ReplySink. Not here: how an engine is started or judged (supervise), sockets, JSON, text.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "protocol/time.hpp"
+#include "server/turn/ports.hpp"
+#include "server/turn/queue.hpp"
+#include "server/turn/request.hpp"
+
+namespace vigil::turn {
+
+struct DeskLimits {
+  size_t queue_limit = 64;             // queue.limit, requests in phase queued; 0 = none may wait
+  Duration queue_wait{};               // queue.wait_s; 0 = no limit
+  Duration queue_warn{};               // queue.warn_s; 0 = never
+  Duration slow_reader_wait{};         // http.write_s
+  Duration crash_memory = std::chrono::minutes(10);  // contract, "Retry"
+  int crashes_refused = 2;
+};
+
+enum class Phase : uint8_t { queued, loading, encoding, prefill, decoding, stopping };
+
+struct ActiveRequest {
+  std::string id;
+  Phase phase = Phase::queued;
+  double held_s = 0;
+  bool stream = false;
+  int64_t prompt_tokens = 0, prefilled = 0, generated = 0;
+};
+
+struct Snapshot {
+  int64_t running = 0, queued = 0, loading = 0, limit = 0;
+  std::vector<ActiveRequest> active;    // oldest first
+  uint64_t served = 0, failed = 0, cancelled = 0, rejected = 0;
+};
+
+// What the desk reports for metrics and logs; implemented by the daemon. May be empty functions in tests.
+struct DeskObserver {
+  std::function<void(const Request&, const Ending&, bool rejected)> ended;
+  std::function<void(double seconds)> inter_token;
+  std::function<void(int64_t running, int64_t queued)> gauges;
+  std::function<void(const std::string& line)> log;   // diagnostics that no client sees: strays, long-running requests
+};
+
+class Desk {
+ public:
+  Desk(DeskLimits limits, TurnPort& port, DeskObserver observer = {});
+  ~Desk();  // ends whatever is still open with internal_error
+  Desk(const Desk&) = delete;
+  Desk& operator=(const Desk&) = delete;
+
+  // ---- clients
+  // Accepts the request or refuses it; either way `sink` gets its one ending, perhaps before this returns.
+  RequestKey submit(Request request, std::unique_ptr<ReplySink> sink, TimePoint now);
+  void leave(RequestKey key, TimePoint now);                 // the client is gone; a finished key does nothing
+  bool cancel(const std::string& request_id, TimePoint now); // by the API; false when no such request is open
+  void reader_blocked(RequestKey key, TimePoint now);        // its write buffer is full
+  void reader_ready(RequestKey key, TimePoint now);          // it drained
+
+  // ---- the engine
+  void engine_changed(const EngineView& view, TimePoint now);
+  void on_line(LeaseId lease, const protocol::EngineEvent& event, TimePoint now);  // only lines of a lease; a closed lease does nothing
+  // A load failed: every request that waits for it ends with the error.
+  void load_failed(const RequestError& error, TimePoint now);
+  // The process is dead or being killed: every lease of this generation ends; queued requests stay.
+  void engine_lost(Generation generation, const EngineLoss& loss, TimePoint now);
+  // ERR of a lease, kept open until its reason is complete (child exit or 200 ms); `detail` is appended to the text.
+  void error_settled(LeaseId lease, const std::string& detail, TimePoint now);
+
+  // ---- time and the end
+  std::optional<TimePoint> deadline() const;
+  void tick(TimePoint now);
+  void set_limits(const DeskLimits& limits) { limits_ = limits; }
+  void close(TimePoint now);                                 // queued and loading end with shutting_down; nothing new is accepted
+  void end_running(const RequestError& error, TimePoint now);// the drain is over
+  bool idle() const;                                         // no request and no lease is open
+
+  Snapshot snapshot(TimePoint now) const;
+  const EngineView& engine() const { return engine_; }
+
+ private:
+  struct Open;    // one accepted request, until its ending
+  struct Lease;   // one use of the engine, until its DONE, ERR or the process's end; may outlive its request
+
+  void pump(TimePoint now);
+  void end(RequestKey key, Ending ending, TimePoint now);
+  void stop_lease(Lease& lease);
+  void close_lease(LeaseId id, TimePoint now);
+  void on_token(Lease& lease, const protocol::Token& token, TimePoint now);
+  void on_done(LeaseId id, const protocol::Done& done, TimePoint now);
+  void finish_client(Lease& lease, Finished finished, TimePoint now);
+  bool refuse(const Open& open, RequestError& why, TimePoint now) const;
+  void start_next(RequestKey key, TimePoint now);
+  void unpause(RequestKey key);
+  void report_gauges();
+  void remember_crash(uint64_t fingerprint, TimePoint now);
+  bool crashes_engine(uint64_t fingerprint, TimePoint now) const;
+  Open* find(RequestKey key);
+
+  DeskLimits limits_;
+  TurnPort& port_;
+  DeskObserver observer_;
+  EngineView engine_;
+  FairQueue queue_;                                     // phase queued and loading, in order of turn
+  std::map<RequestKey, std::unique_ptr<Open>> open_;
+  std::map<LeaseId, std::unique_ptr<Lease>> leases_;
+  std::unordered_map<uint64_t, std::vector<TimePoint>> crashes_;
+  RequestKey next_key_ = 1;
+  LeaseId next_lease_ = 1;
+  RequestKey paused_for_ = 0;
+  TimePoint paused_until_{};
+  bool closed_ = false, pumping_ = false, pump_again_ = false;
+  Snapshot totals_;
+};
+
+}  // namespace vigil::turn

@@ -1,0 +1,64 @@
+// A request as the turn sees it: ids and settings, no text, no dialect, no connection. And how it ends.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "protocol/lines.hpp"
+#include "protocol/time.hpp"
+#include "server/turn/error.hpp"
+
+namespace vigil::turn {
+
+using TokenId = protocol::TokenId;
+using RequestKey = uint64_t;  // one per accepted request, never used again; a finished key is inert
+using LeaseId = uint64_t;     // one per use of an engine; also the tag on the line protocol; never used again
+using Generation = uint64_t;  // one per engine process
+
+struct Request {
+  std::string id;                 // X-Request-Id, shown in /status
+  std::string client;             // whose turn it is: API key, prompt_cache_key, user or connection (contract, "Fairness")
+  bool stream = false;
+  std::vector<TokenId> prompt;    // not empty
+  int64_t max_new = 0;            // tokens; 0 = as many as the context holds
+  protocol::Sampling sampling;
+  std::vector<TokenId> end_ids;   // ids that end an answer and are never shown
+  uint64_t fingerprint = 0;       // hash of prompt and parameters, for requests that crash engines
+};
+
+enum class Finish : uint8_t { stop, length };
+
+struct Usage {
+  int64_t prompt = 0;     // ids sent
+  int64_t cached = 0;     // RESUME's n
+  int64_t generated = 0;  // tokens seen
+};
+
+struct Finished { Finish finish = Finish::stop; };
+struct Failed { RequestError error; };
+enum class CancelledBy : uint8_t { client_left, slow_reader, api };
+struct Cancelled { CancelledBy by = CancelledBy::client_left; };
+
+struct Ending {
+  std::variant<Finished, Failed, Cancelled> how;
+  Usage usage;
+  double queued_s = 0, first_token_s = 0, total_s = 0;  // first_token_s from admission; 0 when no token came
+};
+
+// What the receiver of tokens wants next.
+enum class Verdict : uint8_t { more, stop, length };  // stop: a stop string was matched; length: a limit of its own was reached
+
+// Where a request's tokens and its one ending go. Implemented by server/api. Calls come on the decision thread; none may throw or
+// call back into the desk, except through a posted event.
+class ReplySink {
+ public:
+  virtual ~ReplySink() = default;
+  virtual void on_started() {}                                     // the engine has the request
+  virtual void on_prompt_progress(int64_t /*read*/, int64_t /*total*/) {}
+  virtual Verdict on_token(const protocol::Token& token) = 0;      // never an end id; never after a verdict other than `more`
+  virtual void on_end(const Ending& ending) = 0;                   // exactly once, the last call
+};
+
+}  // namespace vigil::turn
