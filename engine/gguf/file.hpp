@@ -25,14 +25,19 @@ struct HeaderLimits {
   uint64_t tensor_name_bytes = 1'024;     // the format says 64; writers go above it
   uint64_t string_bytes = 16u << 20;      // a chat template is the longest seen, far below
   uint64_t array_elements = 4u << 20;     // vocabularies: up to about 300,000
+  uint64_t total_elements = 8u << 20;     // of all arrays together: bounds the memory of a parsed header
   uint64_t header_bytes = 256u << 20;
 };
+
+// What general.alignment may be: a power of two in this range.
+inline constexpr uint64_t min_alignment = 8, max_alignment = 65'536;
 
 enum class ValueType : uint32_t {
   u8 = 0, i8 = 1, u16 = 2, i16 = 3, u32 = 4, i32 = 5, f32 = 6, boolean = 7, string = 8, array = 9, u64 = 10, i64 = 11, f64 = 12
 };
 
-// Arrays hold one element type: integers of every width as int64 (u64 above 2^63-1 is an error), floats as double, strings. No arrays of arrays.
+// Arrays hold one element type: integers of every width and booleans as int64 (u64 above 2^63-1 is an error), floats as double, strings. No
+// arrays of arrays.
 using Array = std::variant<std::vector<int64_t>, std::vector<double>, std::vector<std::string>>;
 using Value = std::variant<int64_t, double, bool, std::string, Array>;
 
@@ -50,6 +55,9 @@ struct Tensor {
 class File {
  public:
   // Reads and checks the whole header. Errors name the key or tensor ("tensor 'output.weight': offset 96 is not a multiple of 32").
+  // Refused beside what the format forbids: a key or tensor name that comes twice, and tensors whose bytes overlap (no writer makes
+  // them; a gap between tensors is allowed). Memory stays within a small multiple of the header's bytes: a count is believed only when
+  // the rest of the file could hold it.
   static Result<File> parse(const ByteSource& source, const HeaderLimits& limits = {});
 
   uint32_t version() const { return version_; }

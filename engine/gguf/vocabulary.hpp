@@ -1,7 +1,9 @@
 // The vocabulary of a model file: pieces, scores, kinds and special ids. Not here: how text becomes ids (tokenizer.hpp).
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,7 +23,9 @@ enum class TokenizerModel { spm };  // tokenizer.ggml.model "llama"; others come
 
 class Vocabulary {
  public:
-  // Reads tokenizer.ggml.*; errors name the key. Array lengths, ids and scores (finite) are checked.
+  // Reads tokenizer.ggml.*; errors name the key. Array lengths, ids and scores (finite) are checked. Without keys for them, bos, eos and
+  // unknown are 1, 2 and 0 (SentencePiece's places) when those pieces are of that kind. A piece that comes twice is found as its last id.
+  // A piece that ends a generation counts as control even if the file calls it normal or user-defined: typed text must never become it.
   static Result<Vocabulary> from(const File& file);
 
   TokenizerModel model() const { return model_; }
@@ -42,17 +46,25 @@ class Vocabulary {
   const std::vector<TokenId>& end_ids() const { return end_ids_; }
   bool ends(TokenId id) const;
 
-  // The raw bytes that a token stands for: blanks restored, byte tokens as one byte; empty for control tokens unless `show_control`.
+  // The raw bytes that a token stands for: blanks restored, byte tokens as one byte; empty for control and unknown tokens unless `show`.
   enum class Control { hide, show };
   std::string bytes(TokenId id, Control control = Control::hide) const;
 
  private:
+  Result<void> index_pieces();
+  Result<void> read_special(const File& file);
+
   TokenizerModel model_ = TokenizerModel::spm;
   std::vector<std::string> pieces_;
   std::vector<float> scores_;
   std::vector<TokenKind> kinds_;
-  std::unordered_map<std::string, TokenId> ids_;
-  std::vector<TokenId> byte_ids_;  // 256 entries or none
+  struct TextHash {  // lets a string_view be looked up without a copy
+    using is_transparent = void;
+    size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+  };
+  std::unordered_map<std::string, TokenId, TextHash, std::equal_to<>> ids_;
+  std::array<TokenId, 256> byte_ids_{};  // -1 where the vocabulary has no token for the byte
+  std::vector<uint8_t> ends_;            // per id, whether it is in end_ids_
   std::optional<TokenId> bos_, eos_, unknown_;
   bool add_bos_ = true, add_eos_ = false, add_space_prefix_ = true;
   std::vector<TokenId> end_ids_;
