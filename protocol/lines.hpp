@@ -28,6 +28,7 @@ inline constexpr int max_logprobs = 20;
 struct Info {                     // INFO k=v ...; any number before READY, load progress among them
   std::vector<std::pair<std::string, std::string>> values;  // percent-decoded
   std::optional<double> load() const;  // of "load=0.37": 0 to 1; nothing when absent or not a number in range
+  bool operator==(const Info&) const = default;
 };
 struct Ready {                    // READY ctx [word...]
   int64_t context = 0;            // tokens, >= 1
@@ -35,30 +36,58 @@ struct Ready {                    // READY ctx [word...]
   int slots = 1;                  // slots=N, 1 to max_slots; above 1 only with `ids`
   std::optional<int64_t> beat_ms; // beat=MS, 10 to 3,600,000
   std::vector<std::string> others;  // unknown words, kept in order
+  bool operator==(const Ready&) const = default;
 };
-struct Resume { int64_t tokens = 0; };                                       // RESUME n
-struct PromptProgress { int64_t read = 0, total = 0; double ms = 0, tokens_per_s = 0; };  // PP read total [ms [tok_s]]
-struct Candidate { TokenId id = 0; double logprob = 0; };
+struct Resume {  // RESUME n
+  int64_t tokens = 0;
+  bool operator==(const Resume&) const = default;
+};
+struct PromptProgress {  // PP read total [ms [tok_s]]
+  int64_t read = 0, total = 0;
+  double ms = 0, tokens_per_s = 0;
+  bool operator==(const PromptProgress&) const = default;
+};
+struct Candidate {
+  TokenId id = 0;
+  double logprob = 0;
+  bool operator==(const Candidate&) const = default;
+};
 struct Token {                    // T id [lp=-0.12 [top=id:lp,id:lp]]
   TokenId id = 0;
   std::optional<double> logprob;
   std::vector<Candidate> top;
+  bool operator==(const Token&) const = default;
 };
 struct Done {                     // DONE gen prompt prompt_ms decode_ms finish [more...]
   int64_t generated = 0, prompt = 0;
   double prompt_ms = 0, decode_ms = 0;
   std::string finish;             // stop, length or cancel; anything else is kept as it came
   std::vector<std::string> more;
+  bool operator==(const Done&) const = default;
 };
-struct EngineError { std::string text; };   // ERR text
-struct Fatal { std::string why; };          // FATAL why
-struct Wait { std::string phase; double seconds = 0; };  // SWAIT phase s
-struct Beat { uint64_t step = 0; };         // BEAT step=N; never tagged
+struct EngineError {  // ERR text
+  std::string text;
+  bool operator==(const EngineError&) const = default;
+};
+struct Fatal {  // FATAL why
+  std::string why;
+  bool operator==(const Fatal&) const = default;
+};
+struct Wait {  // SWAIT phase s
+  std::string phase;
+  double seconds = 0;
+  bool operator==(const Wait&) const = default;
+};
+struct Beat {  // BEAT step=N; never tagged
+  uint64_t step = 0;
+  bool operator==(const Beat&) const = default;
+};
 
 using EngineEvent = std::variant<Info, Ready, Resume, PromptProgress, Token, Done, EngineError, Fatal, Wait, Beat>;
 struct EngineLine {
   std::optional<RequestTag> request;
   EngineEvent event;
+  bool operator==(const EngineLine&) const = default;
 };
 
 // `line` without its end ("\n" or "\r\n"). Extra fields after the known ones are accepted (fields are only ever appended).
@@ -75,6 +104,7 @@ struct Sampling {                 // what GEN carries; absent keys take the engi
   std::optional<double> penalty_repeat, penalty_freq, penalty_present;
   std::vector<std::pair<TokenId, double>> logit_bias;
   std::optional<int> logprobs;    // 0 to max_logprobs
+  bool operator==(const Sampling&) const = default;
 };
 struct Generate {                 // GEN max_new [k=v ...] id,id,...   or GENI max_new [k=v ...] embeddings-file id,id,...
   int64_t max_new = 0;
@@ -83,19 +113,35 @@ struct Generate {                 // GEN max_new [k=v ...] id,id,...   or GENI m
   std::string embeddings_file;    // GENI only; percent-encoded on the line
   std::vector<std::pair<std::string, std::string>> others;  // unknown keys, kept
   std::vector<TokenId> ids;
+  bool operator==(const Generate&) const = default;
 };
-struct Stop { std::optional<RequestTag> request; };  // STOP [n]
-struct Quit {};
+struct Stop {  // STOP [n]
+  std::optional<RequestTag> request;
+  bool operator==(const Stop&) const = default;
+};
+struct Quit {
+  bool operator==(const Quit&) const = default;
+};
 using EngineCommand = std::variant<Generate, Stop, Quit>;
 
 Result<EngineCommand> parse_engine_command(std::string_view line);
 std::string encode(const EngineCommand& command);
 
 // ---- vision child
-struct VisionReady { int64_t width = 0; };                       // READY width
-struct VisionOk { int64_t n = 0, nx = 0, ny = 0; double ms = 0; };  // OK n nx ny ms
+struct VisionReady {  // READY width
+  int64_t width = 0;
+  bool operator==(const VisionReady&) const = default;
+};
+struct VisionOk {  // OK n nx ny ms
+  int64_t n = 0, nx = 0, ny = 0;
+  double ms = 0;
+  bool operator==(const VisionOk&) const = default;
+};
 using VisionEvent = std::variant<Info, VisionReady, VisionOk, EngineError>;
-struct Encode { std::string image_path, out_path; };            // ENC image-path out-path, both percent-encoded
+struct Encode {  // ENC image-path out-path, both percent-encoded
+  std::string image_path, out_path;
+  bool operator==(const Encode&) const = default;
+};
 using VisionCommand = std::variant<Encode, Quit>;
 
 Result<VisionEvent> parse_vision_line(std::string_view line);

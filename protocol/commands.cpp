@@ -1,0 +1,252 @@
+// Commands from the daemon to an engine child: text <-> EngineCommand. What a sampling value does is the engine's business; here only its
+// form and its range.
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "protocol/lines.hpp"
+#include "protocol/text_fields.hpp"
+
+namespace vigil::protocol {
+namespace {
+
+constexpr double unbounded = std::numeric_limits<double>::max();
+
+// One row a number key: encode and parse walk the same table, so neither can forget a key.
+struct NumberKey {
+  std::string_view key;
+  std::optional<double> Sampling::*field;
+  double min, max;
+};
+constexpr std::array<NumberKey, 6> number_keys = {{
+    {"temperature", &Sampling::temperature, 0, unbounded},
+    {"top_p", &Sampling::top_p, 0, 1},
+    {"min_p", &Sampling::min_p, 0, 1},
+    {"penalty_repeat", &Sampling::penalty_repeat, 0, unbounded},
+    {"penalty_freq", &Sampling::penalty_freq, -unbounded, unbounded},
+    {"penalty_present", &Sampling::penalty_present, -unbounded, unbounded},
+}};
+struct CountKey {
+  std::string_view key;
+  std::optional<int64_t> Sampling::*field;
+  int64_t min, max;
+};
+constexpr std::array<CountKey, 2> count_keys = {{
+    {"top_k", &Sampling::top_k, 0, max_count},
+    {"penalty_last_n", &Sampling::penalty_last_n, -1, max_count},  // -1: the whole context
+}};
+
+void wrong_value(FieldReader& reader, std::string_view key, std::string_view value, std::string_view wanted) {
+  reader.fail(std::string(key) + " '" + printable(value, 40) + "' is not " + std::string(wanted));
+}
+
+template <typename Field>
+bool set_once(FieldReader& reader, std::string_view key, std::optional<Field>& field, std::optional<Field> value) {
+  if (field) reader.fail(std::string(key) + " stands twice");
+  field = value;
+  return value.has_value();
+}
+
+std::string range_text(double min, double max) {
+  std::string text = "a finite number";
+  if (min != -unbounded) {
+    text += ", at least ";
+    append_number(text, min);
+  }
+  if (max != unbounded) {
+    text += ", at most ";
+    append_number(text, max);
+  }
+  return text;
+}
+
+void read_other_key(FieldReader& reader, std::string_view key, std::string_view value, Generate& generate) {
+  auto decoded = percent_decode(value);
+  if (!decoded) return reader.fail(std::string(key.substr(0, 40)) + ": " + decoded.error());
+  if (has_control_bytes(key)) return reader.fail("a key with control bytes");
+  generate.others.emplace_back(std::string(key), std::move(decoded).value());
+}
+
+void read_key(FieldReader& reader, std::string_view key, std::string_view value, Generate& generate) {
+  Sampling& sampling = generate.sampling;
+  for (const auto& row : number_keys) {
+    if (row.key != key) continue;
+    auto number = to_number(value);
+    if (number && (*number < row.min || *number > row.max)) number.reset();
+    if (!set_once(reader, key, sampling.*row.field, number)) wrong_value(reader, key, value, range_text(row.min, row.max));
+    return;
+  }
+  for (const auto& row : count_keys) {
+    if (row.key != key) continue;
+    if (!set_once(reader, key, sampling.*row.field, to_signed(value, row.min, row.max))) {
+      wrong_value(reader, key, value, "a whole number, at least " + std::to_string(row.min));
+    }
+    return;
+  }
+  if (key == "req") {
+    if (!set_once(reader, key, generate.request, to_unsigned(value))) wrong_value(reader, key, value, "a request number");
+  } else if (key == "seed") {
+    if (!set_once(reader, key, sampling.seed, to_unsigned(value))) wrong_value(reader, key, value, "a whole number of 64 bits without a sign");
+  } else if (key == "logprobs") {
+    const auto count = to_signed(value, 0, max_logprobs);
+    const std::optional<int> narrow = count ? std::optional<int>(static_cast<int>(*count)) : std::nullopt;
+    if (!set_once(reader, key, sampling.logprobs, narrow)) wrong_value(reader, key, value, "a whole number from 0 to 20");
+  } else if (key == "logit_bias") {
+    if (!sampling.logit_bias.empty()) reader.fail("logit_bias stands twice");
+    // Bounded by the line's own cap.
+    if (!read_id_numbers(value, max_line_to_child_bytes, sampling.logit_bias)) wrong_value(reader, key, value, "a list id:number,...");
+  } else {
+    read_other_key(reader, key, value, generate);
+  }
+}
+
+void read_ids(FieldReader& reader, std::string_view list, std::vector<TokenId>& ids) {
+  ids.reserve(list.size() / 4);
+  for_each_element(list, [&](std::string_view element) {
+    const auto id = to_token_id(element);
+    if (!id) {
+      reader.fail("prompt id " + std::to_string(ids.size() + 1) + " '" + printable(element, 40) + "' is not a token id (0 to 2147483647)");
+      return false;
+    }
+    ids.push_back(*id);
+    return true;
+  });
+}
+
+enum class Embeddings { none, file };
+
+Result<EngineCommand> parse_generate(FieldReader& reader, Embeddings embeddings) {
+  Generate generate;
+  generate.max_new = reader.count("max_new");
+  std::string_view word = reader.next();
+  for (; !reader.failed(); word = reader.next()) {
+    const size_t equals = word.find('=');
+    if (equals == std::string_view::npos) break;
+    if (equals == 0) reader.fail("'" + printable(word, 40) + "' has no key before '='");
+    if (!reader.failed()) read_key(reader, word.substr(0, equals), word.substr(equals + 1), generate);
+  }
+  if (embeddings == Embeddings::file && !reader.failed()) {
+    auto path = percent_decode(word);
+    if (word.empty()) {
+      reader.fail("the embeddings file is missing");
+    } else if (!path) {
+      reader.fail("embeddings file: " + path.error());
+    } else if (path->find('\0') != std::string::npos) {
+      reader.fail("the embeddings file's name holds a NUL byte");
+    } else {
+      generate.embeddings_file = std::move(path).value();
+    }
+    word = reader.next();
+  }
+  if (!reader.failed() && word.empty()) reader.fail("the prompt's ids are missing");
+  if (!reader.failed()) read_ids(reader, word, generate.ids);
+  if (!reader.failed() && !reader.at_end()) reader.fail("'" + printable(reader.remainder(), 40) + "' after the prompt's ids");
+  if (reader.failed()) return reader.failure();
+  return EngineCommand(std::move(generate));
+}
+
+Result<EngineCommand> parse_stop(FieldReader& reader) {
+  Stop stop;
+  if (!reader.at_end()) {
+    const std::string_view word = reader.next();
+    stop.request = to_unsigned(word);
+    if (!stop.request) reader.fail("'" + printable(word, 40) + "' is not a request number");
+  }
+  if (!reader.at_end()) reader.fail("'" + printable(reader.remainder(), 40) + "' after the request number");
+  if (reader.failed()) return reader.failure();
+  return EngineCommand(stop);
+}
+
+void append_key(std::string& out, std::string_view key) {
+  out += ' ';
+  out += key;
+  out += '=';
+}
+
+void append_sampling(std::string& out, const Sampling& sampling) {
+  for (const auto& row : number_keys) {
+    if (!(sampling.*row.field)) continue;
+    append_key(out, row.key);
+    append_number(out, *(sampling.*row.field));
+  }
+  for (const auto& row : count_keys) {
+    if (!(sampling.*row.field)) continue;
+    append_key(out, row.key);
+    append_integer(out, *(sampling.*row.field));
+  }
+  if (sampling.seed) {
+    append_key(out, "seed");
+    append_integer(out, *sampling.seed);
+  }
+  if (sampling.logprobs) {
+    append_key(out, "logprobs");
+    append_integer(out, int64_t{*sampling.logprobs});
+  }
+  if (!sampling.logit_bias.empty()) {
+    append_key(out, "logit_bias");
+    append_id_numbers(out, sampling.logit_bias);
+  }
+}
+
+void append_generate(std::string& out, const Generate& generate) {
+  out += generate.embeddings_file.empty() ? "GEN " : "GENI ";
+  append_integer(out, generate.max_new);
+  if (generate.request) {
+    append_key(out, "req");
+    append_integer(out, *generate.request);
+  }
+  append_sampling(out, generate.sampling);
+  for (const auto& [key, value] : generate.others) {
+    append_key(out, key);
+    out += percent_encode(value);
+  }
+  if (!generate.embeddings_file.empty()) out += " " + percent_encode_key(generate.embeddings_file);
+  out.reserve(out.size() + 7 * generate.ids.size());
+  char separator = ' ';
+  for (const TokenId id : generate.ids) {
+    out += separator;
+    append_integer(out, int64_t{id});
+    separator = ',';
+  }
+}
+
+}  // namespace
+
+Result<EngineCommand> parse_engine_command(std::string_view line) {
+  if (line.size() > max_line_to_child_bytes) {
+    return Error{"a command of " + std::to_string(line.size()) + " bytes is over the limit of " + std::to_string(max_line_to_child_bytes)};
+  }
+  FieldReader reader(line);
+  const std::string_view word = reader.next();
+  reader.line_word(word);
+  if (word == "GEN") return parse_generate(reader, Embeddings::none);
+  if (word == "GENI") return parse_generate(reader, Embeddings::file);
+  if (word == "STOP") return parse_stop(reader);
+  if (word == "QUIT") {
+    if (reader.at_end()) return EngineCommand(Quit{});
+    reader.fail("it takes no field");
+    return reader.failure();
+  }
+  if (word.empty()) return Error{"empty command"};
+  return Error{"unknown command '" + printable(word, 40) + "': \"" + printable(line) + "\""};
+}
+
+std::string encode(const EngineCommand& command) {
+  std::string out;
+  if (const auto* generate = std::get_if<Generate>(&command)) {
+    append_generate(out, *generate);
+  } else if (const auto* stop = std::get_if<Stop>(&command)) {
+    out += "STOP";
+    if (stop->request) {
+      out += ' ';
+      append_integer(out, *stop->request);
+    }
+  } else {
+    out += "QUIT";
+  }
+  out += '\n';
+  return out;
+}
+
+}  // namespace vigil::protocol
