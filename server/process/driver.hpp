@@ -54,6 +54,7 @@ class EngineDriver final : public turn::TurnPort {
   void need_engine() override;
   void start(turn::LeaseId lease, const turn::Request& request, int64_t max_new) override;
   void cancel(turn::LeaseId lease) override;
+  void release(turn::LeaseId lease, turn::LeaseEnd end) override;
   void pause_output(bool paused) override;
 
   const supervise::Child& child() const;

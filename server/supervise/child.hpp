@@ -9,8 +9,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
-#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -18,26 +16,12 @@
 
 #include "protocol/lines.hpp"
 #include "protocol/time.hpp"
+#include "server/supervise/liveness.hpp"
 
 namespace vigil::supervise {
 
-using Generation = uint64_t;
-using LeaseId = uint64_t;
-
-// Durations of 0 switch a limit off (but for exec and stop, which always hold).
-struct ChildLimits {
-  std::string name = "engine";   // prefix of the limits' names in texts: "engine.ready_s"
-  Duration exec{}, ready{}, load_max{}, silence{}, stall{}, step{}, cancel{}, stop{};
-  Duration backoff_first{}, backoff_max{};
-  bool eager = true;             // starts again by itself when it may
-};
-
 enum class ChildState : uint8_t { unloaded, starting, ready, stopping, backoff, failed };
 std::string_view to_string(ChildState state);
-
-enum class Trouble : uint8_t {   // why a load failed or a run ended; the driver maps it to an error code
-  not_ready, start_failed, stalled, silent, crashed, cancel_unanswered, unloaded, shutting_down, crash_loop
-};
 
 // ---- events
 namespace event {
@@ -54,7 +38,7 @@ struct StderrOutput {};
 struct StdoutClosed {};
 struct Exited { std::string how; };                 // "killed by signal 11 (SIGSEGV)", "exited with status 1"
 struct TreeEmpty {};                                // nothing of the tree is left
-struct Usage { Duration cpu{}; uint64_t major_faults = 0, io_bytes = 0; };  // totals over the tree, never decreasing
+struct Usage { TreeUsage totals; };
 struct LeaseOpened { LeaseId id = 0; };             // GEN was sent
 struct LeaseCancelled { LeaseId id = 0; };          // STOP was sent, or would have been
 struct LeaseClosed { LeaseId id = 0; bool finished = false; };  // finished: with an answer
@@ -88,51 +72,6 @@ struct Log { std::string text; };
 using Effect = std::variant<effect::Spawn, effect::Terminate, effect::Kill, effect::SampleUsage, effect::StateChanged, effect::LoadFailed,
                             effect::Lost, effect::Killed, effect::Log>;
 
-// Judges a loaded child while requests are open. A part of Child; separate because its rules are the contract's longest.
-class LivenessWatch {
- public:
-  struct Verdict {
-    Trouble why;
-    std::string text;
-    std::vector<LeaseId> culprits;
-  };
-  void started(const protocol::Ready& ready, TimePoint now);
-  void lease_opened(LeaseId id, TimePoint now);
-  void lease_cancelled(LeaseId id, TimePoint now);
-  void lease_closed(LeaseId id, TimePoint now);
-  void line(std::optional<LeaseId> lease, const protocol::EngineEvent& event, TimePoint now);
-  void output(TimePoint now);                       // any byte on stdout or stderr
-  void usage(const event::Usage& usage, TimePoint now);
-  void paused(bool paused, TimePoint now);
-  void late(Duration by);
-  std::optional<Verdict> judge(const ChildLimits& limits, TimePoint now) const;
-  std::optional<TimePoint> deadline(const ChildLimits& limits) const;  // of the next judgement
-  std::optional<TimePoint> next_sample(const ChildLimits& limits) const;  // a Usage is wanted then
-  bool active() const { return !leases_.empty(); }
-  bool lease_open(LeaseId id) const { return leases_.count(id) != 0; }
-
- private:
-  struct Lease {
-    TimePoint last_line{};                          // the last valid line for it
-    int64_t prompt_read = -1;
-    bool waited = false;                            // its one SWAIT is used
-    Duration allowance{};                           // of that SWAIT
-    std::optional<TimePoint> cancelled_at;
-  };
-  struct Sample {
-    TimePoint at{};
-    event::Usage usage;
-  };
-  std::map<LeaseId, Lease> leases_;
-  std::optional<Duration> beat_;
-  bool gpu_ = false;
-  TimePoint last_output_{}, last_beat_{}, last_step_{};
-  uint64_t step_ = 0;
-  bool step_seen_ = false;
-  std::deque<Sample> samples_;                      // of the last stall window
-  std::optional<TimePoint> paused_since_;
-};
-
 class Child {
  public:
   explicit Child(ChildLimits limits) : limits_(std::move(limits)) {}
@@ -143,32 +82,49 @@ class Child {
   ChildState state() const { return state_; }
   TimePoint state_since() const { return state_since_; }
   Generation generation() const { return generation_; }
-  int64_t pid() const { return pid_; }
+  int64_t pid() const { return pid_; }              // 0 when no process is there
   double load() const { return load_; }             // 0 to 1, of the last INFO load=
   const std::string& reason() const { return reason_; }  // of the last failure; empty after READY
   const std::optional<protocol::Ready>& ready() const { return ready_; }
   int failures() const { return failures_; }        // in a row
-  Duration retry_in(TimePoint now) const;           // in backoff
+  Duration retry_in(TimePoint now) const;           // in backoff, else 0
   const ChildLimits& limits() const { return limits_; }
 
  private:
   using Effects = std::vector<Effect>;
-  void on_start(const event::Start& start, TimePoint now, Effects& out);
-  void on_stop(const event::Stop& stop, TimePoint now, Effects& out);
-  void on_line(const event::Line& line, TimePoint now, Effects& out);
-  void on_exited(const std::string& how, TimePoint now, Effects& out);
-  void on_tree_empty(TimePoint now, Effects& out);
-  void on_due(TimePoint now, Effects& out);
-  void enter(ChildState state, TimePoint now, Effects& out);
+  void handle(const event::Start& start, TimePoint now, Effects& out);
+  void handle(const event::Stop& stop, TimePoint now, Effects& out);
+  void handle(const event::Spawned& spawned, TimePoint now, Effects& out);
+  void handle(const event::SpawnFailed& failed, TimePoint now, Effects& out);
+  void handle(const event::Line& line, TimePoint now, Effects& out);
+  void handle(const event::BadLine& line, TimePoint now, Effects& out);
+  void handle(const event::StderrOutput& output, TimePoint now, Effects& out);
+  void handle(const event::StdoutClosed& closed, TimePoint now, Effects& out);
+  void handle(const event::Exited& exited, TimePoint now, Effects& out);
+  void handle(const event::TreeEmpty& empty, TimePoint now, Effects& out);
+  void handle(const event::Usage& usage, TimePoint now, Effects& out);
+  void handle(const event::LeaseOpened& opened, TimePoint now, Effects& out);
+  void handle(const event::LeaseCancelled& cancelled, TimePoint now, Effects& out);
+  void handle(const event::LeaseClosed& closed, TimePoint now, Effects& out);
+  void handle(const event::Paused& paused, TimePoint now, Effects& out);
+  void handle(const event::Late& late, TimePoint now, Effects& out);
+  void handle(const event::Due& due, TimePoint now, Effects& out);
+  void handle(const event::Limits& limits, TimePoint now, Effects& out);
+
+  void enter(ChildState state, TimePoint now, Effects& out);  // the one setter
   void spawn(TimePoint now, Effects& out);
-  // The run or the load is over for a reason; leads to stopping (or straight on when nothing was ever started).
-  void fail(Trouble why, const std::string& text, std::vector<LeaseId> culprits, TimePoint now, Effects& out);
-  void settle(TimePoint now, Effects& out);         // the tree is gone: unloaded, failed or backoff; then perhaps a new start
+  // The load or the run is over against our will.
+  void fail(LivenessWatch::Verdict verdict, TimePoint now, Effects& out);
+  enum class Grace { full, none };
+  void begin_stopping(Grace grace, TimePoint now, Effects& out);
+  void settle(TimePoint now, Effects& out);         // nothing of the tree is left
+  void due_starting(TimePoint now, Effects& out);
+  void due_stopping(TimePoint now, Effects& out);
   Duration backoff_delay() const;
 
   ChildLimits limits_;
   ChildState state_ = ChildState::unloaded;
-  TimePoint state_since_{};
+  TimePoint state_since_{}, last_due_{};
   Generation generation_ = 0;
   int64_t pid_ = 0;
   double load_ = 0;
@@ -176,15 +132,14 @@ class Child {
   std::optional<protocol::Ready> ready_;
   int failures_ = 0;
   LivenessWatch watch_;
+  bool exited_ = false;                             // the direct child is dead; others of its tree may live
 
-  // starting
-  TimePoint started_at_{}, progress_at_{};
-  bool spawned_ = false, start_by_hand_ = false;
-  // stopping
-  bool asked_ = false, killed_ = false, closing_ = false, start_wanted_ = false, exited_ = false;
-  TimePoint stop_deadline_{};
-  // backoff
-  TimePoint retry_at_{};
+  TimePoint progress_at_{};                         // starting: the start or the last load progress
+  bool spawned_ = false;                            // starting: exec succeeded
+  std::optional<TimePoint> output_closed_at_;       // starting, ready: end of stdout; its exit may still tell why
+  bool asked_ = false, start_wanted_ = false;       // stopping: we were told to; somebody asked for a start meanwhile
+  TimePoint stop_deadline_{};                       // stopping: the next escalation
+  TimePoint retry_at_{};                            // backoff
 };
 
 }  // namespace vigil::supervise

@@ -8,7 +8,8 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "protocol/time.hpp"
@@ -19,7 +20,7 @@
 namespace vigil::turn {
 
 struct DeskLimits {
-  size_t queue_limit = 64;             // queue.limit, requests in phase queued; 0 = none may wait
+  size_t queue_limit = 64;             // queue.limit, requests in phase queued; 0 = no limit
   Duration queue_wait{};               // queue.wait_s; 0 = no limit
   Duration queue_warn{};               // queue.warn_s; 0 = never
   Duration slow_reader_wait{};         // http.write_s
@@ -91,17 +92,23 @@ class Desk {
   struct Open;    // one accepted request, until its ending
   struct Lease;   // one use of the engine, until its DONE, ERR or the process's end; may outlive its request
 
+  // Why a request cannot run on the engine as it is now known; nothing when it can.
+  std::optional<RequestError> unfit(const Request& request) const;
+  std::optional<RequestError> refused(const Request& request, TimePoint now) const;
+  bool engine_free() const;
+  void reject(Request& request, std::unique_ptr<ReplySink> sink, RequestError error);
   void pump(TimePoint now);
+  void start(Open& open, TimePoint now);
+  void set_phase(Open& open, Phase phase, TimePoint now);
   void end(RequestKey key, Ending ending, TimePoint now);
-  void stop_lease(Lease& lease);
-  void close_lease(LeaseId id, TimePoint now);
+  void end_waiting(Phase phase, const RequestError& error, TimePoint now);
+  void stop(Lease& lease);
+  void close_lease(LeaseId id, LeaseEnd how, TimePoint now);
   void on_token(Lease& lease, const protocol::Token& token, TimePoint now);
-  void on_done(LeaseId id, const protocol::Done& done, TimePoint now);
-  void finish_client(Lease& lease, Finished finished, TimePoint now);
-  bool refuse(const Open& open, RequestError& why, TimePoint now) const;
-  void start_next(RequestKey key, TimePoint now);
-  void unpause(RequestKey key);
-  void report_gauges();
+  void on_done(Lease& lease, const protocol::Done& done, TimePoint now);
+  void unpause();
+  void report_gauges() const;
+  void log(const std::string& line) const;
   void remember_crash(uint64_t fingerprint, TimePoint now);
   bool crashes_engine(uint64_t fingerprint, TimePoint now) const;
   Open* find(RequestKey key);
@@ -110,16 +117,18 @@ class Desk {
   TurnPort& port_;
   DeskObserver observer_;
   EngineView engine_;
-  FairQueue queue_;                                     // phase queued and loading, in order of turn
-  std::map<RequestKey, std::unique_ptr<Open>> open_;
+  FairQueue queue_;                                      // phases queued and loading, in order of turn
+  std::map<RequestKey, std::unique_ptr<Open>> open_;     // by age
   std::map<LeaseId, std::unique_ptr<Lease>> leases_;
-  std::unordered_map<uint64_t, std::vector<TimePoint>> crashes_;
+  std::set<std::pair<TimePoint, RequestKey>> queued_;    // phase queued, by the time it began
+  std::map<uint64_t, std::vector<TimePoint>> crashes_;   // by fingerprint
   RequestKey next_key_ = 1;
   LeaseId next_lease_ = 1;
   RequestKey paused_for_ = 0;
   TimePoint paused_until_{};
-  bool closed_ = false, pumping_ = false, pump_again_ = false;
-  Snapshot totals_;
+  size_t loading_ = 0;
+  bool closed_ = false;
+  uint64_t served_ = 0, failed_ = 0, cancelled_ = 0, rejected_ = 0;
 };
 
 }  // namespace vigil::turn

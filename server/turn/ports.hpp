@@ -10,6 +10,8 @@
 
 namespace vigil::turn {
 
+enum class LeaseEnd : uint8_t { answered, not_answered };  // answered: DONE with stop or length; resets the count of failed starts
+
 // Orders to an engine. Calls return at once; they never call back into the desk before they return.
 class TurnPort {
  public:
@@ -17,6 +19,8 @@ class TurnPort {
   virtual void need_engine() = 0;                                   // requests wait and none is ready or on its way
   virtual void start(LeaseId lease, const Request& request, int64_t max_new) = 0;  // send GEN to the ready engine
   virtual void cancel(LeaseId lease) = 0;                           // STOP, when the engine knows it; at most once a lease
+  // The lease is over by the desk's judgement: its DONE or ERR was accepted. Not called for leases that engine_lost() ends.
+  virtual void release(LeaseId lease, LeaseEnd end) = 0;
   virtual void pause_output(bool paused) = 0;                       // a slow reader: do not read the engine's pipe meanwhile
 };
 

@@ -1,0 +1,575 @@
+// Admission, leases and endings. Every change of a request goes through set_phase() or end(), so that counts, queue and status agree.
+#include "server/turn/desk.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <exception>
+#include <limits>
+
+namespace vigil::turn {
+
+struct Desk::Open {
+  RequestKey key = 0;
+  Request request;
+  std::unique_ptr<ReplySink> sink;
+  Phase phase = Phase::queued;
+  LeaseId lease = 0;
+  int64_t max_new = 0;
+  int64_t prefilled = 0;
+  Usage usage;
+  TimePoint admitted{}, waiting_since{}, started{}, first_token{}, last_token{};
+  Duration waited{};
+  bool warned = false;
+
+  // An open request cannot vanish: whoever drops it without an ending ends it as our own fault.
+  ~Open() {
+    if (!sink) return;
+    Ending ending;
+    ending.how = Failed{{ErrorCode::internal_error, "the request was dropped inside the server", "", 1}};
+    ending.usage = usage;
+    sink->on_end(ending);
+  }
+};
+
+struct Desk::Lease {
+  LeaseId id = 0;
+  Generation generation = 0;
+  RequestKey key = 0;          // 0 once its request has ended; the engine is then only waited for
+  bool tagged = false;
+  bool stop_sent = false;
+  int64_t tokens = 0;          // T lines seen
+  std::string error;           // of an ERR that is not settled yet
+  bool error_pending = false;
+  // What the status shows after the request itself is gone.
+  std::string request_id;
+  uint64_t fingerprint = 0;
+  bool stream = false;
+  int64_t prompt_tokens = 0, prefilled = 0;
+  TimePoint admitted{};
+};
+
+namespace {
+
+std::string context_message(int64_t prompt, int64_t context) {
+  return "the prompt has " + std::to_string(prompt) + " tokens, and the context holds " + std::to_string(context) +
+         " (engine.context) of which at least one is needed for the answer; shorten the prompt";
+}
+
+bool is_waiting(Phase phase) { return phase == Phase::queued || phase == Phase::loading; }
+
+}  // namespace
+
+Desk::Desk(DeskLimits limits, TurnPort& port, DeskObserver observer) : limits_(limits), port_(port), observer_(std::move(observer)) {}
+Desk::~Desk() = default;
+
+// ---- clients
+
+RequestKey Desk::submit(Request request, std::unique_ptr<ReplySink> sink, TimePoint now) {
+  const RequestKey key = next_key_++;
+  if (auto error = refused(request, now)) {
+    reject(request, std::move(sink), std::move(*error));
+    return key;
+  }
+  auto open = std::make_unique<Open>();
+  open->key = key;
+  open->admitted = open->waiting_since = now;
+  open->request = std::move(request);
+  open->sink = std::move(sink);
+  Open& accepted = *open;
+  open_.emplace(key, std::move(open));
+  queue_.push(accepted.request.client, key);
+  accepted.phase = Phase::loading;
+  ++loading_;
+  if (engine_.phase == EnginePhase::ready) {
+    set_phase(accepted, Phase::queued, now);
+    pump(now);
+  } else if (engine_.phase == EnginePhase::unloaded || engine_.phase == EnginePhase::failed) {
+    port_.need_engine();
+  }
+  report_gauges();
+  return key;
+}
+
+std::optional<RequestError> Desk::refused(const Request& request, TimePoint now) const {
+  if (closed_) return RequestError{ErrorCode::shutting_down, "the server is shutting down", "", 5};
+  if (engine_.phase == EnginePhase::backoff) {
+    return RequestError{ErrorCode::engine_crash_loop,
+                        "the engine failed several times in a row and is not started again before its back-off is over "
+                        "(engine.backoff_first_ms, engine.backoff_max_s); last reason: " + engine_.reason,
+                        "", std::max(1.0, engine_.retry_in_s)};
+  }
+  if (crashes_engine(request.fingerprint, now)) {
+    return RequestError{ErrorCode::request_crashes_engine,
+                        "the engine died " + std::to_string(limits_.crashes_refused) +
+                            " times while it worked on this very request; it is refused for some minutes",
+                        "", 1};
+  }
+  if (engine_.phase != EnginePhase::ready) return std::nullopt;
+  if (auto error = unfit(request)) return error;
+  const bool starts_at_once = engine_free() && queue_.empty();
+  if (!starts_at_once && limits_.queue_limit != 0 && queued_.size() >= limits_.queue_limit) {
+    return RequestError{ErrorCode::queue_full,
+                        std::to_string(queued_.size()) + " requests are waiting already, and queue.limit is " +
+                            std::to_string(limits_.queue_limit) + "; try again later",
+                        "", 1};
+  }
+  return std::nullopt;
+}
+
+std::optional<RequestError> Desk::unfit(const Request& request) const {
+  const auto prompt = static_cast<int64_t>(request.prompt.size());
+  if (engine_.context > 0 && prompt >= engine_.context) {
+    return RequestError{ErrorCode::context_length_exceeded, context_message(prompt, engine_.context), "", 1};
+  }
+  if (request.sampling.logprobs && !engine_.can_logprobs) {
+    return RequestError{ErrorCode::invalid_request, "this engine does not give log probabilities; leave `logprobs` out", "logprobs", 1};
+  }
+  return std::nullopt;
+}
+
+void Desk::reject(Request& request, std::unique_ptr<ReplySink> sink, RequestError error) {
+  ++rejected_;
+  Ending ending;
+  ending.how = Failed{std::move(error)};
+  ending.usage.prompt = static_cast<int64_t>(request.prompt.size());
+  if (observer_.ended) observer_.ended(request, ending, true);
+  sink->on_end(ending);
+}
+
+void Desk::leave(RequestKey key, TimePoint now) {
+  Open* open = find(key);
+  if (!open) return;
+  Ending ending;
+  ending.how = Cancelled{CancelledBy::client_left};
+  end(key, std::move(ending), now);
+  pump(now);
+}
+
+bool Desk::cancel(const std::string& request_id, TimePoint now) {
+  const auto found = std::find_if(open_.begin(), open_.end(), [&](const auto& entry) { return entry.second->request.id == request_id; });
+  if (found == open_.end()) return false;
+  Ending ending;
+  ending.how = Cancelled{CancelledBy::api};
+  end(found->first, std::move(ending), now);
+  pump(now);
+  return true;
+}
+
+void Desk::reader_blocked(RequestKey key, TimePoint now) {
+  Open* open = find(key);
+  if (!open || open->lease == 0 || paused_for_ == key) return;
+  if (leases_.size() == 1) {
+    // Alone: holding the engine back costs nobody else anything.
+    paused_for_ = key;
+    paused_until_ = now + limits_.slow_reader_wait;
+    port_.pause_output(true);
+    return;
+  }
+  Ending ending;
+  ending.how = Cancelled{CancelledBy::slow_reader};
+  end(key, std::move(ending), now);
+  pump(now);
+}
+
+void Desk::reader_ready(RequestKey key, TimePoint) {
+  if (paused_for_ == key) unpause();
+}
+
+void Desk::unpause() {
+  if (paused_for_ == 0) return;
+  paused_for_ = 0;
+  port_.pause_output(false);
+}
+
+// ---- the engine
+
+void Desk::engine_changed(const EngineView& view, TimePoint now) {
+  engine_ = view;
+  if (view.phase == EnginePhase::backoff) {
+    RequestError error{ErrorCode::engine_crash_loop,
+                       "the engine failed several times in a row and is not started again before its back-off is over "
+                       "(engine.backoff_first_ms, engine.backoff_max_s); last reason: " + view.reason,
+                       "", std::max(1.0, view.retry_in_s)};
+    end_waiting(Phase::loading, error, now);
+    end_waiting(Phase::queued, error, now);
+    return;
+  }
+  const Phase waiting = view.phase == EnginePhase::ready ? Phase::queued : Phase::loading;
+  for (auto& [key, open] : open_) {
+    if (is_waiting(open->phase) && open->phase != waiting) set_phase(*open, waiting, now);
+  }
+  if ((view.phase == EnginePhase::unloaded || view.phase == EnginePhase::failed) && !queue_.empty()) port_.need_engine();
+  pump(now);
+  report_gauges();
+}
+
+void Desk::load_failed(const RequestError& error, TimePoint now) { end_waiting(Phase::loading, error, now); }
+
+void Desk::end_waiting(Phase phase, const RequestError& error, TimePoint now) {
+  std::vector<RequestKey> keys;
+  for (const auto& [key, open] : open_) {
+    if (open->phase == phase) keys.push_back(key);
+  }
+  for (const RequestKey key : keys) {
+    Ending ending;
+    ending.how = Failed{error};
+    end(key, std::move(ending), now);
+  }
+}
+
+void Desk::engine_lost(Generation generation, const EngineLoss& loss, TimePoint now) {
+  unpause();
+  std::vector<LeaseId> ids;
+  for (const auto& [id, lease] : leases_) {
+    if (lease->generation == generation) ids.push_back(id);
+  }
+  for (const LeaseId id : ids) {
+    const auto lease = std::move(leases_.at(id));
+    leases_.erase(id);
+    RequestError error = loss.error;
+    for (const auto& [named, reason] : loss.particular) {
+      if (named == id) error = reason;
+    }
+    const bool its_fault = error.code == ErrorCode::engine_crashed ||
+                           ((error.code == ErrorCode::engine_stalled || error.code == ErrorCode::engine_silent) && !lease->stop_sent &&
+                            (loss.particular.empty() || error.message != loss.error.message));
+    if (its_fault && lease->key != 0) remember_crash(lease->fingerprint, now);
+    if (lease->error_pending) error = {ErrorCode::engine_error, lease->error + " (" + error.message + ")", "", error.retry_after_s};
+    if (Open* open = find(lease->key)) {
+      open->lease = 0;
+      Ending ending;
+      ending.how = Failed{std::move(error)};
+      end(lease->key, std::move(ending), now);
+    }
+  }
+  report_gauges();
+}
+
+void Desk::on_line(LeaseId id, const protocol::EngineEvent& event, TimePoint now) {
+  const auto found = leases_.find(id);
+  if (found == leases_.end()) return;  // a finished lease is inert
+  Lease& lease = *found->second;
+  if (lease.error_pending) return;     // ERR is terminal
+  Open* open = find(lease.key);
+  if (const auto* token = std::get_if<protocol::Token>(&event)) {
+    on_token(lease, *token, now);
+  } else if (const auto* progress = std::get_if<protocol::PromptProgress>(&event)) {
+    lease.prefilled = progress->read;
+    if (open) {
+      open->prefilled = progress->read;
+      open->sink->on_prompt_progress(progress->read, progress->total);
+    }
+  } else if (const auto* resume = std::get_if<protocol::Resume>(&event)) {
+    if (open) open->usage.cached = std::clamp<int64_t>(resume->tokens, 0, open->usage.prompt);
+  } else if (const auto* done = std::get_if<protocol::Done>(&event)) {
+    on_done(lease, *done, now);
+  } else if (const auto* error = std::get_if<protocol::EngineError>(&event)) {
+    lease.error = error->text.empty() ? "the engine reported an error without a text" : error->text;
+    lease.error_pending = true;        // error_settled() follows, with the exit status when there is one
+  } else if (const auto* fatal = std::get_if<protocol::Fatal>(&event)) {
+    lease.error = fatal->why.empty() ? "the engine said FATAL without a reason" : fatal->why;
+    lease.error_pending = true;
+  }
+}
+
+void Desk::on_token(Lease& lease, const protocol::Token& token, TimePoint now) {
+  ++lease.tokens;
+  Open* open = find(lease.key);
+  if (!open) {
+    stop(lease);  // the request has its answer (or its client left) and the engine goes on
+    return;
+  }
+  const auto& ends = open->request.end_ids;
+  if (std::find(ends.begin(), ends.end(), token.id) != ends.end()) {
+    Ending ending;
+    ending.how = Finished{Finish::stop};
+    end(lease.key, std::move(ending), now);  // DONE is still to come; only an engine that goes on is sent STOP
+    return;
+  }
+  if (open->usage.generated == 0) {
+    open->first_token = now;
+  } else if (observer_.inter_token) {
+    observer_.inter_token(seconds(now - open->last_token));
+  }
+  open->last_token = now;
+  open->phase = Phase::decoding;
+  ++open->usage.generated;
+  Ending ending;
+  Verdict verdict = Verdict::more;
+  try {
+    verdict = open->sink->on_token(token);
+  } catch (const std::exception& fault) {
+    ending.how = Failed{{ErrorCode::internal_error, std::string("a token could not be delivered: ") + fault.what(), "", 1}};
+    end(lease.key, std::move(ending), now);
+    return;
+  }
+  if (verdict != Verdict::more) {
+    ending.how = Finished{verdict == Verdict::stop ? Finish::stop : Finish::length};
+    end(lease.key, std::move(ending), now);
+    stop(lease);
+  } else if (open->usage.generated >= open->max_new) {
+    ending.how = Finished{Finish::length};
+    end(lease.key, std::move(ending), now);
+  }
+}
+
+void Desk::on_done(Lease& lease, const protocol::Done& done, TimePoint now) {
+  if (!lease.tagged && done.generated > 0 && lease.tokens == 0 && !lease.stop_sent) {
+    log("a DONE for " + std::to_string(done.generated) + " tokens came for request " + lease.request_id +
+        ", which has had none: taken for a stray and ignored");
+    return;
+  }
+  const bool answered = done.finish != "cancel";
+  if (find(lease.key)) {
+    Ending ending;
+    if (answered) {
+      ending.how = Finished{done.finish == "length" ? Finish::length : Finish::stop};
+    } else {
+      ending.how = Failed{{ErrorCode::engine_error, "the engine cancelled the request, which nobody had asked for", "", 1}};
+    }
+    const LeaseId id = lease.id;
+    const RequestKey key = lease.key;
+    find(key)->lease = 0;  // closed by its own DONE: no STOP
+    lease.key = 0;
+    end(key, std::move(ending), now);
+    close_lease(id, answered ? LeaseEnd::answered : LeaseEnd::not_answered, now);
+    return;
+  }
+  close_lease(lease.id, answered ? LeaseEnd::answered : LeaseEnd::not_answered, now);
+}
+
+void Desk::error_settled(LeaseId id, const std::string& detail, TimePoint now) {
+  const auto found = leases_.find(id);
+  if (found == leases_.end() || !found->second->error_pending) return;
+  Lease& lease = *found->second;
+  if (Open* open = find(lease.key)) {
+    Ending ending;
+    ending.how = Failed{{ErrorCode::engine_error, detail.empty() ? lease.error : lease.error + " (" + detail + ")", "", 1}};
+    open->lease = 0;
+    end(lease.key, std::move(ending), now);
+  }
+  close_lease(id, LeaseEnd::not_answered, now);
+}
+
+void Desk::close_lease(LeaseId id, LeaseEnd how, TimePoint now) {
+  leases_.erase(id);
+  port_.release(id, how);
+  pump(now);
+  report_gauges();
+}
+
+void Desk::stop(Lease& lease) {
+  if (lease.stop_sent || lease.error_pending) return;
+  lease.stop_sent = true;
+  port_.cancel(lease.id);
+}
+
+// ---- turns
+
+bool Desk::engine_free() const {
+  if (engine_.phase != EnginePhase::ready) return false;
+  const size_t room = engine_.tagged ? static_cast<size_t>(std::max(1, engine_.slots)) : 1;
+  if (leases_.size() >= room) return false;
+  return std::none_of(leases_.begin(), leases_.end(), [](const auto& entry) { return entry.second->error_pending; });
+}
+
+void Desk::pump(TimePoint now) {
+  while (engine_free()) {
+    const auto key = queue_.pop();
+    if (!key) return;
+    Open& open = *find(*key);
+    if (auto error = unfit(open.request)) {
+      Ending ending;
+      ending.how = Failed{std::move(*error)};
+      end(*key, std::move(ending), now);
+      continue;
+    }
+    start(open, now);
+  }
+}
+
+void Desk::start(Open& open, TimePoint now) {
+  if (paused_for_ != 0) {
+    // A second request starts: nobody may hold the pipe any more.
+    const RequestKey slow = paused_for_;
+    Ending ending;
+    ending.how = Cancelled{CancelledBy::slow_reader};
+    end(slow, std::move(ending), now);
+  }
+  auto lease = std::make_unique<Lease>();
+  lease->id = next_lease_++;
+  lease->generation = engine_.generation;
+  lease->key = open.key;
+  lease->tagged = engine_.tagged;
+  lease->request_id = open.request.id;
+  lease->fingerprint = open.request.fingerprint;
+  lease->stream = open.request.stream;
+  lease->prompt_tokens = static_cast<int64_t>(open.request.prompt.size());
+  lease->admitted = open.admitted;
+  open.lease = lease->id;
+  open.started = now;
+  open.usage.prompt = lease->prompt_tokens;
+  const int64_t room = engine_.context > 0 ? engine_.context - lease->prompt_tokens : std::numeric_limits<int64_t>::max();
+  open.max_new = open.request.max_new > 0 ? std::min(open.request.max_new, room) : room;
+  set_phase(open, Phase::prefill, now);
+  const LeaseId id = lease->id;
+  leases_.emplace(id, std::move(lease));
+  port_.start(id, open.request, open.max_new);
+  open.sink->on_started();
+}
+
+void Desk::set_phase(Open& open, Phase phase, TimePoint now) {
+  if (open.phase == Phase::loading) --loading_;
+  if (open.phase == Phase::queued) queued_.erase({open.waiting_since, open.key});
+  open.phase = phase;
+  if (phase == Phase::loading) ++loading_;
+  if (phase == Phase::queued) {
+    open.waiting_since = now;
+    queued_.insert({now, open.key});
+  }
+}
+
+void Desk::end(RequestKey key, Ending ending, TimePoint now) {
+  const auto found = open_.find(key);
+  assert(found != open_.end());
+  const std::unique_ptr<Open> open = std::move(found->second);
+  open_.erase(found);
+  if (open->phase == Phase::loading) --loading_;
+  if (open->phase == Phase::queued) queued_.erase({open->waiting_since, key});
+  queue_.remove(key);
+  if (paused_for_ == key) unpause();
+  if (open->usage.prompt == 0) open->usage.prompt = static_cast<int64_t>(open->request.prompt.size());
+  const bool started = !is_waiting(open->phase);
+  ending.usage = open->usage;
+  ending.total_s = seconds(now - open->admitted);
+  ending.queued_s = seconds((started ? open->started : now) - open->admitted);
+  if (open->usage.generated > 0) ending.first_token_s = seconds(open->first_token - open->admitted);
+  if (std::holds_alternative<Finished>(ending.how)) ++served_;
+  if (std::holds_alternative<Failed>(ending.how)) ++failed_;
+  if (std::holds_alternative<Cancelled>(ending.how)) ++cancelled_;
+  if (const auto lease = leases_.find(open->lease); lease != leases_.end()) {
+    lease->second->key = 0;
+    if (!std::holds_alternative<Finished>(ending.how)) stop(*lease->second);
+  }
+  if (observer_.ended) observer_.ended(open->request, ending, false);
+  const auto sink = std::move(open->sink);
+  sink->on_end(ending);
+  report_gauges();
+}
+
+// ---- time and the end
+
+std::optional<TimePoint> Desk::deadline() const {
+  std::optional<TimePoint> first;
+  const auto consider = [&](TimePoint at) { first = first ? std::min(*first, at) : at; };
+  if (limits_.queue_wait > Duration::zero() && !queued_.empty()) consider(queued_.begin()->first + limits_.queue_wait);
+  if (paused_for_ != 0) consider(paused_until_);
+  if (limits_.queue_warn > Duration::zero()) {
+    for (const auto& [id, lease] : leases_) {
+      const auto open = open_.find(lease->key);
+      if (open != open_.end() && !open->second->warned) consider(open->second->started + limits_.queue_warn);
+    }
+  }
+  return first;
+}
+
+void Desk::tick(TimePoint now) {
+  while (limits_.queue_wait > Duration::zero() && !queued_.empty() && queued_.begin()->first + limits_.queue_wait <= now) {
+    Ending ending;
+    ending.how = Failed{{ErrorCode::queue_timeout,
+                         "the request waited for its turn longer than queue.wait_s allows (" +
+                             std::to_string(static_cast<int64_t>(seconds(limits_.queue_wait))) + " s)", "", 5}};
+    end(queued_.begin()->second, std::move(ending), now);
+  }
+  if (paused_for_ != 0 && paused_until_ <= now) {
+    Ending ending;
+    ending.how = Cancelled{CancelledBy::slow_reader};
+    end(paused_for_, std::move(ending), now);
+  }
+  if (limits_.queue_warn > Duration::zero()) {
+    for (const auto& [id, lease] : leases_) {
+      Open* open = find(lease->key);
+      if (!open || open->warned || open->started + limits_.queue_warn > now) continue;
+      open->warned = true;
+      log("request " + open->request.id + " has been running for longer than queue.warn_s: prompt " +
+          std::to_string(open->usage.prompt) + " tokens, read " + std::to_string(open->prefilled) + ", generated " +
+          std::to_string(open->usage.generated) + ", engine generation " + std::to_string(lease->generation));
+    }
+  }
+  pump(now);
+}
+
+void Desk::close(TimePoint now) {
+  closed_ = true;
+  const RequestError error{ErrorCode::shutting_down, "the server is shutting down", "", 5};
+  end_waiting(Phase::loading, error, now);
+  end_waiting(Phase::queued, error, now);
+}
+
+void Desk::end_running(const RequestError& error, TimePoint now) {
+  std::vector<RequestKey> keys;
+  for (const auto& [key, open] : open_) {
+    if (open->lease != 0) keys.push_back(key);
+  }
+  for (const RequestKey key : keys) {
+    Ending ending;
+    ending.how = Failed{error};
+    end(key, std::move(ending), now);
+  }
+}
+
+bool Desk::idle() const { return open_.empty() && leases_.empty(); }
+
+Snapshot Desk::snapshot(TimePoint now) const {
+  Snapshot view;
+  view.running = static_cast<int64_t>(leases_.size());
+  view.queued = static_cast<int64_t>(queued_.size());
+  view.loading = static_cast<int64_t>(loading_);
+  view.limit = static_cast<int64_t>(limits_.queue_limit);
+  view.served = served_;
+  view.failed = failed_;
+  view.cancelled = cancelled_;
+  view.rejected = rejected_;
+  for (const auto& [id, lease] : leases_) {
+    if (open_.count(lease->key) != 0) continue;
+    view.active.push_back({lease->request_id, Phase::stopping, seconds(now - lease->admitted), lease->stream, lease->prompt_tokens,
+                           lease->prefilled, lease->tokens});
+  }
+  for (const auto& [key, open] : open_) {
+    view.active.push_back({open->request.id, open->phase, seconds(now - open->admitted), open->request.stream,
+                           static_cast<int64_t>(open->request.prompt.size()), open->prefilled, open->usage.generated});
+  }
+  return view;
+}
+
+// ---- requests that crash engines
+
+void Desk::remember_crash(uint64_t fingerprint, TimePoint now) {
+  for (auto entry = crashes_.begin(); entry != crashes_.end();) {
+    std::erase_if(entry->second, [&](TimePoint at) { return now - at >= limits_.crash_memory; });
+    entry = entry->second.empty() ? crashes_.erase(entry) : std::next(entry);
+  }
+  crashes_[fingerprint].push_back(now);
+}
+
+bool Desk::crashes_engine(uint64_t fingerprint, TimePoint now) const {
+  const auto found = crashes_.find(fingerprint);
+  if (found == crashes_.end()) return false;
+  const auto recent = std::count_if(found->second.begin(), found->second.end(), [&](TimePoint at) { return now - at < limits_.crash_memory; });
+  return recent >= limits_.crashes_refused;
+}
+
+Desk::Open* Desk::find(RequestKey key) {
+  const auto found = open_.find(key);
+  return found == open_.end() ? nullptr : found->second.get();
+}
+
+void Desk::report_gauges() const {
+  if (observer_.gauges) observer_.gauges(static_cast<int64_t>(leases_.size()), static_cast<int64_t>(queued_.size()));
+}
+
+void Desk::log(const std::string& line) const {
+  if (observer_.log) observer_.log(line);
+}
+
+}  // namespace vigil::turn
