@@ -1,6 +1,8 @@
 // One supervised engine: carries out what supervise::Child decides and what turn::Desk orders, and reports what happens to both. It
 // reads clocks, pipes, pidfds and /proc; it decides nothing. All calls on the io_context's thread (the main thread: the parent-death
 // signal of a child follows the thread that spawned it).
+// Its pure half is Conductor (conductor.hpp): the driver implements process::Hands and reports happenings to the Conductor, which talks to
+// Child and Desk. EngineDriver's TurnPort calls go straight to the Conductor.
 #pragma once
 
 #include <functional>
