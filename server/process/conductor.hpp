@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -78,7 +79,7 @@ class Conductor final : public turn::TurnPort {
   void report(const supervise::effect::Lost& lost);
   std::optional<turn::LeaseId> lease_of(const protocol::EngineLine& line) const;
   void line_of(turn::LeaseId lease, const protocol::EngineEvent& event);
-  void settle_errors(const std::string& detail);
+  std::string with_last_words(std::string text) const;
   void stray(std::string_view line);
   turn::RequestError error_for(supervise::Trouble why, const std::string& text) const;
 
@@ -89,11 +90,12 @@ class Conductor final : public turn::TurnPort {
   // desk may run before they return.
   std::deque<std::variant<supervise::Event, supervise::Effect>> pending_;
   bool running_ = false;
-  std::map<turn::LeaseId, bool> leases_;                      // open leases of this process; true once STOP was sent or could not be
+  std::set<turn::LeaseId> leases_;                            // open leases of this process
   std::map<turn::LeaseId, TimePoint> errors_;                 // leases that said ERR or FATAL, and until when their exit is awaited
   std::string fatal_;                                         // FATAL or ERR outside any lease: last words for the reason
   uint64_t strays_ = 0, bad_lines_ = 0;
   TimePoint started_at_{};
+  supervise::Generation loaded_ = 0;                          // the last generation that was seen ready
 };
 
 }  // namespace vigil::process

@@ -200,13 +200,10 @@ void Child::fail(LivenessWatch::Verdict verdict, TimePoint now, Effects& out) {
 
 void Child::begin_stopping(Grace grace, TimePoint now, Effects& out) {
   enter(ChildState::stopping, now, out);
-  if (grace == Grace::full) {
-    stop_deadline_ = now + limits_.stop;
-    out.push_back(effect::Terminate{});
-  } else {
-    stop_deadline_ = now + kill_again;
-    out.push_back(effect::Kill{});
-  }
+  kill_sent_ = false;
+  if (grace == Grace::none) return kill(now, out);
+  stop_deadline_ = now + limits_.stop;
+  out.push_back(effect::Terminate{});
 }
 
 void Child::handle(const event::Stop& stop, TimePoint now, Effects& out) {
@@ -234,10 +231,7 @@ void Child::handle(const event::Stop& stop, TimePoint now, Effects& out) {
       asked_ = true;
       start_wanted_ = false;
       out.push_back(effect::LoadFailed{stop.why, text});  // for those that wait for the next start
-      if (stop.at_once) {
-        stop_deadline_ = now + kill_again;
-        out.push_back(effect::Kill{});
-      }
+      if (stop.at_once) kill(now, out);
       break;
   }
 }
@@ -344,14 +338,18 @@ void Child::due_starting(TimePoint now, Effects& out) {
 }
 
 void Child::due_stopping(TimePoint now, Effects& out) {
-  const bool escalated = stop_deadline_ != state_since_ + limits_.stop;
-  if (escalated) {
+  if (kill_sent_) {
     const std::string text = "generation " + std::to_string(generation_) + " (pid " + std::to_string(pid_) + ") does not end although it was sent KILL";
     reason_ = text;
     out.push_back(effect::Log{text});
     out.push_back(effect::LoadFailed{Trouble::start_failed, text});
     out.push_back(effect::StateChanged{});
   }
+  kill(now, out);
+}
+
+void Child::kill(TimePoint now, Effects& out) {
+  kill_sent_ = true;
   stop_deadline_ = now + kill_again;
   out.push_back(effect::Kill{});
 }

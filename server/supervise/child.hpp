@@ -117,6 +117,7 @@ class Child {
   void fail(LivenessWatch::Verdict verdict, TimePoint now, Effects& out);
   enum class Grace { full, none };
   void begin_stopping(Grace grace, TimePoint now, Effects& out);
+  void kill(TimePoint now, Effects& out);
   void settle(TimePoint now, Effects& out);         // nothing of the tree is left
   void due_starting(TimePoint now, Effects& out);
   void due_stopping(TimePoint now, Effects& out);
@@ -138,6 +139,7 @@ class Child {
   bool spawned_ = false;                            // starting: exec succeeded
   std::optional<TimePoint> output_closed_at_;       // starting, ready: end of stdout; its exit may still tell why
   bool asked_ = false, start_wanted_ = false;       // stopping: we were told to; somebody asked for a start meanwhile
+  bool kill_sent_ = false;                          // stopping: the grace is over
   TimePoint stop_deadline_{};                       // stopping: the next escalation
   TimePoint retry_at_{};                            // backoff
 };

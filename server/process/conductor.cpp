@@ -1,0 +1,338 @@
+// The glue between the child machine and the desk; see conductor.hpp. Everything runs through one queue, so that the desk is never
+// entered from inside itself.
+#include "server/process/conductor.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <utility>
+
+namespace vigil::process {
+
+namespace event = supervise::event;
+namespace effect = supervise::effect;
+using supervise::ChildState;
+using supervise::Trouble;
+using turn::ErrorCode;
+
+namespace {
+
+// An ERR ends its request when the child exits or after this long, whichever comes first (contract).
+constexpr Duration error_awaits_exit = std::chrono::milliseconds(200);
+
+ErrorCode code_of(Trouble why) {
+  switch (why) {
+    case Trouble::not_ready: return ErrorCode::engine_not_ready;
+    case Trouble::start_failed: return ErrorCode::engine_start_failed;
+    case Trouble::stalled:
+    case Trouble::cancel_unanswered: return ErrorCode::engine_stalled;
+    case Trouble::silent: return ErrorCode::engine_silent;
+    case Trouble::crashed: return ErrorCode::engine_crashed;
+    case Trouble::unloaded: return ErrorCode::engine_unloaded;
+    case Trouble::shutting_down: return ErrorCode::shutting_down;
+    case Trouble::crash_loop: return ErrorCode::engine_crash_loop;
+  }
+  return ErrorCode::internal_error;
+}
+
+std::string message_of(Trouble why, const std::string& text) {
+  switch (why) {
+    case Trouble::not_ready:
+    case Trouble::start_failed: return "the engine " + text;
+    case Trouble::stalled: return "the engine stalled: " + text;
+    case Trouble::silent: return "the engine was silent: " + text;
+    case Trouble::crashed: return "the engine died during the request: " + text;
+    case Trouble::unloaded: return "the engine is not loaded: " + text;
+    case Trouble::cancel_unanswered:
+    case Trouble::shutting_down:
+    case Trouble::crash_loop: return text;
+  }
+  return text;
+}
+
+turn::EnginePhase phase_of(ChildState state) {
+  switch (state) {
+    case ChildState::unloaded: return turn::EnginePhase::unloaded;
+    case ChildState::starting: return turn::EnginePhase::starting;
+    case ChildState::ready: return turn::EnginePhase::ready;
+    case ChildState::stopping: return turn::EnginePhase::stopping;
+    case ChildState::backoff: return turn::EnginePhase::backoff;
+    case ChildState::failed: return turn::EnginePhase::failed;
+  }
+  return turn::EnginePhase::failed;
+}
+
+}  // namespace
+
+Conductor::Conductor(supervise::ChildLimits limits, Hands& hands) : child_(std::move(limits)), hands_(hands) {}
+
+// ---- the queue
+
+void Conductor::give(const supervise::Event& what) { pending_.emplace_back(what); }
+
+void Conductor::run() {
+  if (running_) return;
+  running_ = true;
+  while (!pending_.empty()) {
+    const auto next = std::move(pending_.front());
+    pending_.pop_front();
+    if (const auto* what = std::get_if<supervise::Event>(&next)) {
+      // The effects of an event come before whatever was queued behind it.
+      auto effects = child_.step(*what, hands_.now());
+      pending_.insert(pending_.begin(), std::make_move_iterator(effects.begin()), std::make_move_iterator(effects.end()));
+    } else {
+      act(std::get<supervise::Effect>(next));
+    }
+  }
+  running_ = false;
+}
+
+void Conductor::run_pending() { run(); }
+
+void Conductor::act(const supervise::Effect& what) {
+  if (std::holds_alternative<effect::Spawn>(what)) {
+    leases_.clear();
+    errors_.clear();
+    fatal_.clear();
+    started_at_ = hands_.now();
+    hands_.started();
+    hands_.spawn(std::get<effect::Spawn>(what).generation);
+  } else if (std::holds_alternative<effect::Terminate>(what)) {
+    hands_.terminate();
+  } else if (std::holds_alternative<effect::Kill>(what)) {
+    hands_.kill();
+  } else if (std::holds_alternative<effect::SampleUsage>(what)) {
+    give(event::Usage{hands_.usage()});
+  } else if (std::holds_alternative<effect::StateChanged>(what)) {
+    if (child_.state() == ChildState::ready && loaded_ != child_.generation()) {
+      loaded_ = child_.generation();
+      hands_.loaded(seconds(hands_.now() - started_at_));
+    }
+    tell_desk();
+    hands_.state_changed();
+  } else if (const auto* failed = std::get_if<effect::LoadFailed>(&what)) {
+    desk_->load_failed(error_for(failed->why, failed->why == Trouble::not_ready ? with_last_words(failed->text) : failed->text), hands_.now());
+  } else if (const auto* lost = std::get_if<effect::Lost>(&what)) {
+    report(*lost);
+  } else if (const auto* killed = std::get_if<effect::Killed>(&what)) {
+    hands_.killed(killed->why);
+  } else if (const auto* log = std::get_if<effect::Log>(&what)) {
+    hands_.log(log->text);
+  }
+}
+
+void Conductor::tell_desk() {
+  turn::EngineView view;
+  view.phase = phase_of(child_.state());
+  view.generation = child_.generation();
+  if (const auto& ready = child_.ready()) {
+    view.context = ready->context;
+    view.tagged = ready->ids;
+    view.slots = ready->ids ? ready->slots : 1;
+    view.can_stop = ready->stop;
+    view.can_logprobs = ready->logprobs;
+  }
+  view.reason = child_.reason();
+  view.retry_in_s = seconds(child_.retry_in(hands_.now()));
+  desk_->engine_changed(view, hands_.now());
+}
+
+void Conductor::report(const effect::Lost& lost) {
+  turn::EngineLoss loss;
+  loss.error = error_for(lost.why, lost.text);
+  if (!lost.culprits.empty()) {
+    loss.error = error_for(lost.others_why, lost.others_text);
+    for (const auto lease : lost.culprits) loss.particular.emplace_back(lease, error_for(lost.why, lost.text));
+  }
+  leases_.clear();
+  errors_.clear();
+  desk_->engine_lost(child_.generation(), loss, hands_.now());
+}
+
+turn::RequestError Conductor::error_for(Trouble why, const std::string& text) const {
+  turn::RequestError error{code_of(why), message_of(why, text), "", 1};
+  if (why == Trouble::not_ready || why == Trouble::shutting_down) error.retry_after_s = 5;
+  return error;
+}
+
+std::string Conductor::with_last_words(std::string text) const {
+  const std::string words = !fatal_.empty() ? fatal_ : hands_.last_words();
+  if (!words.empty()) text += "; its last words: " + words;
+  return text;
+}
+
+// ---- orders
+
+void Conductor::load(bool by_hand) {
+  give(event::Start{by_hand});
+  run();
+}
+
+void Conductor::unload(Trouble why, bool at_once) {
+  give(event::Stop{why, at_once});
+  run();
+}
+
+void Conductor::set_limits(const supervise::ChildLimits& limits) {
+  give(event::Limits{limits});
+  run();
+}
+
+// ---- happenings
+
+void Conductor::spawned(int64_t pid) {
+  give(event::Spawned{pid});
+  run();
+}
+
+void Conductor::spawn_failed(const std::string& reason) {
+  give(event::SpawnFailed{reason});
+  run();
+}
+
+void Conductor::stderr_output() {
+  give(event::StderrOutput{});
+  run();
+}
+
+void Conductor::stdout_closed() {
+  give(event::StdoutClosed{});
+  run();
+}
+
+void Conductor::exited(const std::string& how) {
+  give(event::Exited{with_last_words(how)});
+  run();
+}
+
+void Conductor::tree_empty() {
+  give(event::TreeEmpty{});
+  run();
+}
+
+void Conductor::stdout_line(std::string_view text, bool overlong) {
+  auto line = overlong ? Result<protocol::EngineLine>(Error{"a line over " + std::to_string(protocol::max_line_from_child_bytes) + " bytes"})
+                       : protocol::parse_engine_line(text);
+  if (!line) {
+    // The first ones tell what is wrong; a flood is counted.
+    if (std::has_single_bit(++bad_lines_)) hands_.log("bad line (" + std::to_string(bad_lines_) + " so far): " + line.error());
+    give(event::BadLine{line.error()});
+    run();
+    return;
+  }
+  const auto lease = lease_of(*line);
+  give(event::Line{lease, line->event});
+  run();
+  const bool loading = child_.state() == ChildState::starting;
+  if (lease && leases_.count(*lease) != 0) {
+    line_of(*lease, line->event);
+    run();
+  } else if (const auto* fatal = std::get_if<protocol::Fatal>(&line->event)) {
+    fatal_ = fatal->why;
+    const auto open = leases_;
+    for (const auto id : open) line_of(id, line->event);
+    run();
+  } else if (const auto* error = std::get_if<protocol::EngineError>(&line->event); error && !loading) {
+    fatal_ = error->text;
+    stray(text);
+  } else if (!std::holds_alternative<protocol::Info>(line->event) && !std::holds_alternative<protocol::Beat>(line->event) &&
+             !std::holds_alternative<protocol::Ready>(line->event)) {
+    stray(text);
+  }
+}
+
+std::optional<turn::LeaseId> Conductor::lease_of(const protocol::EngineLine& line) const {
+  const auto& ready = child_.ready();
+  if (!ready) return std::nullopt;
+  if (line.request) {
+    if (!ready->ids || leases_.count(*line.request) == 0) return std::nullopt;
+    return *line.request;
+  }
+  const bool about_the_process = std::holds_alternative<protocol::Info>(line.event) || std::holds_alternative<protocol::Ready>(line.event) ||
+                                 std::holds_alternative<protocol::Beat>(line.event) || std::holds_alternative<protocol::Fatal>(line.event);
+  if (about_the_process || leases_.size() != 1) return std::nullopt;
+  // An engine that tags its lines may still have said ERR without one: with a single open request it can only be that one's.
+  if (ready->ids && !std::holds_alternative<protocol::EngineError>(line.event)) return std::nullopt;
+  return *leases_.begin();
+}
+
+void Conductor::line_of(turn::LeaseId lease, const protocol::EngineEvent& what) {
+  if (std::holds_alternative<protocol::EngineError>(what) || std::holds_alternative<protocol::Fatal>(what)) {
+    errors_.try_emplace(lease, hands_.now() + error_awaits_exit);
+  }
+  desk_->on_line(lease, what, hands_.now());
+}
+
+void Conductor::stray(std::string_view line) {
+  if (std::has_single_bit(++strays_)) {
+    hands_.log("a line that belongs to no open request (" + std::to_string(strays_) + " so far): " + protocol::printable(line));
+  }
+}
+
+std::optional<TimePoint> Conductor::deadline() const {
+  auto first = child_.deadline();
+  for (const auto& [lease, until] : errors_) first = first ? std::min(*first, until) : until;
+  return first;
+}
+
+void Conductor::due(Duration late_by) {
+  const TimePoint now = hands_.now();
+  const auto errors = errors_;
+  for (const auto& [lease, until] : errors) {
+    if (until <= now) desk_->error_settled(lease, "", now);
+  }
+  run();
+  const auto deadline = child_.deadline();
+  if (!deadline || *deadline > now) return;
+  if (child_.state() == ChildState::ready) give(event::Usage{hands_.usage()});
+  if (late_by > Duration::zero()) give(event::Late{late_by});
+  give(event::Due{});
+  run();
+}
+
+// ---- turn::TurnPort: called from inside the desk
+
+void Conductor::need_engine() {
+  give(event::Start{false});
+  hands_.run_soon();
+}
+
+void Conductor::start(turn::LeaseId lease, const turn::Request& request, int64_t max_new) {
+  assert(child_.ready());
+  protocol::Generate generate;
+  generate.max_new = max_new;
+  if (child_.ready() && child_.ready()->ids) generate.request = lease;
+  generate.sampling = request.sampling;
+  generate.ids = request.prompt;
+  leases_.insert(lease);
+  hands_.write(protocol::encode(protocol::EngineCommand{std::move(generate)}));
+  give(event::LeaseOpened{lease});
+  hands_.run_soon();
+}
+
+void Conductor::cancel(turn::LeaseId lease) {
+  const auto& ready = child_.ready();
+  if (leases_.count(lease) == 0 || !ready) return;
+  if (ready->stop) {
+    protocol::Stop stop;
+    if (ready->ids) stop.request = lease;
+    hands_.write(protocol::encode(protocol::EngineCommand{stop}));
+  }
+  give(event::LeaseCancelled{lease});
+  hands_.run_soon();
+}
+
+void Conductor::release(turn::LeaseId lease, turn::LeaseEnd end) {
+  leases_.erase(lease);
+  errors_.erase(lease);
+  give(event::LeaseClosed{lease, end == turn::LeaseEnd::answered});
+  hands_.run_soon();
+}
+
+void Conductor::pause_output(bool paused) {
+  hands_.pause_reading(paused);
+  give(event::Paused{paused});
+  hands_.run_soon();
+}
+
+}  // namespace vigil::process
