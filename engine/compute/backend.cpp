@@ -1,0 +1,39 @@
+// Chooses the backend. Only the CPU one exists in this version.
+#include "engine/compute/backend.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <exception>
+
+#include "engine/compute/cpu/reference_backend.hpp"
+
+namespace vigil::compute {
+namespace {
+
+constexpr int max_threads = 1024;
+
+// The cores of this process's affinity mask: what a container or taskset leaves us.
+int usable_cores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options) {
+  if (options.backend != "auto" && options.backend != "cpu") {
+    return Error{"--backend " + options.backend + " is not in this build; use auto or cpu"};
+  }
+  if (options.threads < 0 || options.threads > max_threads) {
+    return Error{"--threads " + std::to_string(options.threads) + " is not between 0 and " + std::to_string(max_threads)};
+  }
+  try {
+    return std::unique_ptr<Backend>(new cpu::ReferenceBackend(options.threads == 0 ? usable_cores() : options.threads));
+  } catch (const std::exception& failure) {  // the system may refuse to start threads
+    return Error{std::string("the CPU backend could not start its threads: ") + failure.what()};
+  }
+}
+
+}  // namespace vigil::compute

@@ -1,0 +1,58 @@
+// A place where ops run, chosen once at start. Owns the memory behind every handle that it gives out.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "engine/compute/ops.hpp"
+#include "engine/compute/step.hpp"
+#include "protocol/result.hpp"
+
+namespace vigil::compute {
+
+// Shared with other threads: they set `abort` and watch `steps`; only the compute loop writes `steps`, once per op.
+struct Control {
+  std::atomic<bool> abort{false};
+  std::atomic<uint64_t> steps{0};
+};
+
+// An aborted run has written nothing that counts: the caller must not advance a committed length.
+enum class RunOutcome { finished, aborted };
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string_view name() const = 0;
+
+  // `bytes` is the tensor's data, rows * row size long; it must outlive the backend (a CPU backend reads it in place).
+  // An error names the tensor and its type when the backend has no kernel for it.
+  virtual Result<Weight> bind(std::string_view tensor_name, gguf::TensorType type, int64_t rows, int64_t cols,
+                              std::span<const std::byte> bytes) = 0;
+  virtual Rope bind_rope(RopeKind kind, std::span<const double> frequencies) = 0;
+  // Not cleared; pages that are never written stay without memory.
+  virtual Result<Buffer> allocate(int64_t floats) = 0;
+  virtual Result<KvCache> allocate_kv(const KvShape& shape) = 0;
+
+  virtual void upload(StepData& step) = 0;  // before the run that it is for
+  virtual RunOutcome run(const std::function<void(Ops&)>& forward) = 0;
+  virtual void read(Buffer from, int64_t offset, std::span<float> out) = 0;
+
+  Control& control() { return control_; }
+
+ protected:
+  Control control_;
+};
+
+// "cpu", or "auto" for the best there is. `threads` 0 = one per core that this process may use.
+struct BackendOptions {
+  std::string backend = "auto";
+  int threads = 0;
+};
+Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options);
+
+}  // namespace vigil::compute

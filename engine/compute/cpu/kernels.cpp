@@ -1,0 +1,120 @@
+// Plain loops in the shape that the compiler vectorises. Sums run over 16 fixed lanes at every width of vector register, so a build for
+// wider registers gives the same bits as long as contraction is off.
+#include "engine/compute/cpu/kernels.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace vigil::compute::cpu {
+namespace {
+
+constexpr int64_t lane_count = 16;
+typedef float Lanes __attribute__((vector_size(lane_count * sizeof(float)), aligned(4)));
+
+float lane_sum(const Lanes& lanes) {
+  float left[lane_count];
+  std::memcpy(left, &lanes, sizeof left);
+  for (int64_t width = lane_count / 2; width > 0; width /= 2) {
+    for (int64_t i = 0; i < width; ++i) left[i] += left[i + width];
+  }
+  return left[0];
+}
+
+// `count` (a constant) dots at once: each value of x is loaded once for all of them.
+template <int64_t count>
+void dots(const float* weights, const float* x, int64_t cols, float* out) {
+  Lanes sums[count] = {};
+  int64_t i = 0;
+  for (; i + lane_count <= cols; i += lane_count) {
+    Lanes value;
+    std::memcpy(&value, x + i, sizeof value);
+    for (int64_t r = 0; r < count; ++r) {
+      Lanes weight;
+      std::memcpy(&weight, weights + r * cols + i, sizeof weight);
+      sums[r] += weight * value;
+    }
+  }
+  for (int64_t r = 0; r < count; ++r) {
+    float tail = 0;
+    for (int64_t j = i; j < cols; ++j) tail += weights[r * cols + j] * x[j];
+    out[r] = lane_sum(sums[r]) + tail;
+  }
+}
+
+}  // namespace
+
+float dot(const float* a, const float* b, int64_t n) {
+  float sum;
+  dots<1>(a, b, n, &sum);
+  return sum;
+}
+
+void dot_tile(const float* weights, int64_t tile_rows, const float* x, int64_t rows, int64_t cols, float* out, int64_t out_stride) {
+  for (int64_t t = 0; t < rows; ++t) {
+    float* to = out + t * out_stride;
+    if (tile_rows == tile_rows_max) {
+      dots<tile_rows_max>(weights, x + t * cols, cols, to);
+    } else {
+      for (int64_t r = 0; r < tile_rows; ++r) to[r] = dot(weights + r * cols, x + t * cols, cols);
+    }
+  }
+}
+
+void rms_norm_row(const float* in, const float* gain, float epsilon, int64_t cols, float* out) {
+  const float mean = dot(in, in, cols) / static_cast<float>(cols);
+  const float scale = 1.0f / std::sqrt(mean + epsilon);
+  for (int64_t i = 0; i < cols; ++i) out[i] = in[i] * scale * gain[i];
+}
+
+void swiglu_row(float* gate, const float* up, int64_t cols) {
+  for (int64_t i = 0; i < cols; ++i) gate[i] = gate[i] / (1.0f + std::exp(-gate[i])) * up[i];
+}
+
+void rope_head(RopeKind kind, const float* angles, int64_t rotated, float* head) {
+  const int64_t pairs = rotated / 2;
+  const int64_t first_step = kind == RopeKind::adjacent ? 2 : 1;
+  const int64_t second_offset = kind == RopeKind::adjacent ? 1 : pairs;
+  for (int64_t i = 0; i < pairs; ++i) {
+    float& first = head[i * first_step];
+    float& second = head[i * first_step + second_offset];
+    const float cosine = angles[2 * i], sine = angles[2 * i + 1];
+    const float turned = first * cosine - second * sine;
+    second = first * sine + second * cosine;
+    first = turned;
+  }
+}
+
+AttentionSum::AttentionSum(float* out, int64_t head_dim)
+    : out_(out), head_dim_(head_dim), maximum_(-std::numeric_limits<float>::infinity()) {
+  std::fill(out, out + head_dim, 0.0f);
+}
+
+void AttentionSum::add_block(const float* q, const float* k, const float* v, int64_t positions, float scale) {
+  float weights[kv_block_positions];
+  float maximum = maximum_;
+  for (int64_t p = 0; p < positions; ++p) {
+    weights[p] = dot(q, k + p * head_dim_, head_dim_) * scale;
+    maximum = std::max(maximum, weights[p]);
+  }
+  if (maximum > maximum_) {
+    const float shrink = std::exp(maximum_ - maximum);  // 0 for the first block
+    sum_ *= shrink;
+    for (int64_t i = 0; i < head_dim_; ++i) out_[i] *= shrink;
+    maximum_ = maximum;
+  }
+  for (int64_t p = 0; p < positions; ++p) {
+    const float weight = std::exp(weights[p] - maximum_);
+    sum_ += weight;
+    const float* value = v + p * head_dim_;
+    for (int64_t i = 0; i < head_dim_; ++i) out_[i] += weight * value[i];
+  }
+}
+
+void AttentionSum::finish() {
+  const float scale = 1.0f / sum_;
+  for (int64_t i = 0; i < head_dim_; ++i) out_[i] *= scale;
+}
+
+}  // namespace vigil::compute::cpu

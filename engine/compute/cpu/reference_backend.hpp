@@ -1,0 +1,43 @@
+// The readable CPU backend: every weight row becomes floats when it is used, every activation stays float. The measure for faster ones.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "engine/compute/backend.hpp"
+#include "engine/compute/cpu/worker_team.hpp"
+
+namespace vigil::compute::cpu {
+
+class ReferenceBackend : public Backend {
+ public:
+  explicit ReferenceBackend(int threads);
+  ~ReferenceBackend() override;
+
+  std::string_view name() const override { return "cpu"; }
+  Result<Weight> bind(std::string_view tensor_name, gguf::TensorType type, int64_t rows, int64_t cols,
+                      std::span<const std::byte> bytes) override;
+  Rope bind_rope(RopeKind kind, std::span<const double> frequencies) override;
+  Result<Buffer> allocate(int64_t floats) override;
+  Result<KvCache> allocate_kv(const KvShape& shape) override;
+  void upload(StepData& step) override { step_ = &step; }  // host memory already: the caller leaves it alone during the run
+  RunOutcome run(const std::function<void(Ops&)>& forward) override;
+  void read(Buffer from, int64_t offset, std::span<float> out) override;
+
+ private:
+  friend class ReferenceOps;
+  struct Freed {
+    void operator()(std::byte* memory) const;
+  };
+  Result<std::byte*> take(uint64_t bytes);
+
+  WorkerTeam team_;
+  std::vector<std::vector<float>> scratch_;  // per thread: weight rows, or one KV block as floats
+  std::vector<std::unique_ptr<std::byte, Freed>> memory_;
+  std::deque<std::vector<double>> rope_tables_;
+  StepData* step_ = nullptr;
+  std::atomic<bool> saw_abort_{false};
+};
+
+}  // namespace vigil::compute::cpu

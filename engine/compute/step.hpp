@@ -1,0 +1,43 @@
+// What changes from step to step (ids, positions, block tables), in one contiguous buffer, so that a device takes it in one copy and ops
+// need no per-step arguments. Rows of several sequences may stand in one step.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace vigil::compute {
+
+struct StepLimits {
+  int64_t rows = 0;                 // tokens in a step
+  int64_t outputs = 0;              // rows of a step whose scores are wanted
+  int64_t sequences = 0;
+  int64_t blocks_per_sequence = 0;  // KV blocks
+};
+
+class StepData {
+ public:
+  StepData() = default;
+  explicit StepData(const StepLimits& limits)
+      : limits_(limits), words_(static_cast<size_t>(3 * limits.rows + limits.outputs + limits.sequences * limits.blocks_per_sequence), 0) {}
+
+  const StepLimits& limits() const { return limits_; }
+  std::span<int32_t> ids() { return part(0, limits_.rows); }                    // [rows] token ids
+  std::span<int32_t> positions() { return part(limits_.rows, limits_.rows); }   // [rows] absolute positions
+  std::span<int32_t> sequences() { return part(2 * limits_.rows, limits_.rows); }  // [rows] index of the row's sequence
+  std::span<int32_t> outputs() { return part(3 * limits_.rows, limits_.outputs); }  // [outputs] rows whose scores are wanted
+  // [blocks_per_sequence] block ids: position p of the sequence lies in block table[p / 64].
+  std::span<int32_t> blocks(int64_t sequence) {
+    return part(3 * limits_.rows + limits_.outputs + sequence * limits_.blocks_per_sequence, limits_.blocks_per_sequence);
+  }
+  std::span<const int32_t> words() const { return words_; }
+
+ private:
+  std::span<int32_t> part(int64_t first, int64_t count) {
+    return std::span<int32_t>(words_).subspan(static_cast<size_t>(first), static_cast<size_t>(count));
+  }
+  StepLimits limits_;
+  std::vector<int32_t> words_;
+};
+
+}  // namespace vigil::compute

@@ -1,0 +1,58 @@
+// What ops work on: weights, activation buffers, the KV cache and rope tables, as handles into a backend's memory. Addresses are
+// meaningful only to the backend that made them; everything lives as long as that backend.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/gguf/tensor_type.hpp"
+
+namespace vigil::compute {
+
+// A matrix in the file's own type: `rows` rows of `cols` weights, each row contiguous. A vector is one row.
+struct Weight {
+  gguf::TensorType type = gguf::TensorType::f32;
+  int64_t rows = 0, cols = 0;
+  size_t row_bytes = 0;
+  const std::byte* address = nullptr;
+};
+
+// Float activations, row-major; ops state the shape that they read it as.
+struct Buffer {
+  float* address = nullptr;
+  int64_t floats = 0;
+};
+
+enum class KvType { f16, f32 };
+inline size_t element_bytes(KvType type) { return type == KvType::f16 ? 2 : 4; }
+
+// Positions in a KV block. A block id stands for the same 64 positions in every layer and KV head.
+inline constexpr int64_t kv_block_positions = 64;
+
+struct KvShape {
+  KvType type = KvType::f16;
+  int64_t layers = 0, kv_heads = 0, head_dim = 0;
+  int64_t blocks = 0;
+  // One layer and one KV head of a block: 64 positions of K, then 64 of V.
+  size_t part_bytes() const { return static_cast<size_t>(2 * kv_block_positions * head_dim) * element_bytes(type); }
+  // Every layer and head of a block.
+  size_t block_bytes() const { return part_bytes() * static_cast<size_t>(layers * kv_heads); }
+  size_t bytes() const { return block_bytes() * static_cast<size_t>(blocks); }
+};
+
+// Part (block, layer, head) starts at ((block * layers + layer) * kv_heads + head) * part_bytes().
+struct KvCache {
+  KvShape shape;
+  std::byte* address = nullptr;
+};
+
+// Which two values of a head are turned together: neighbours 2i and 2i+1 (llama files), or i and i + rotated/2 (qwen, gemma, gpt-oss).
+enum class RopeKind { adjacent, half_split };
+
+struct Rope {
+  RopeKind kind = RopeKind::adjacent;
+  int64_t rotated = 0;                  // values of a head that are turned, even; the rest passes through
+  const double* frequencies = nullptr;  // [rotated / 2], radians per position
+};
+
+}  // namespace vigil::compute

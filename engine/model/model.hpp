@@ -1,0 +1,48 @@
+// A model ready to run on a backend: configuration, bound weights, and the forward pass as a sequence of ops. One file per architecture
+// implements it.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "engine/compute/backend.hpp"
+#include "engine/gguf/file.hpp"
+#include "engine/model/config.hpp"
+#include "protocol/result.hpp"
+
+namespace vigil::model {
+
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  const Config& config() const { return config_; }
+  int64_t vocabulary() const { return vocabulary_; }       // rows of the embedding: ids run from 0 to this - 1
+  uint64_t weight_bytes() const { return weight_bytes_; }  // each tensor once
+  uint64_t scratch_bytes() const { return scratch_bytes_; }  // activations of the largest step; memory only once written
+
+  // The step's `rows` tokens through all layers; the cache gets their K and V, scores() the rows that the step's outputs name.
+  // Called by every thread of the backend's team.
+  virtual void forward(compute::Ops& ops, const compute::KvCache& cache, int64_t rows, int64_t outputs) const = 0;
+  compute::Buffer scores() const { return scores_; }       // [outputs, vocabulary], before any softmax
+
+ protected:
+  Config config_;
+  int64_t vocabulary_ = 0;
+  uint64_t weight_bytes_ = 0, scratch_bytes_ = 0;
+  compute::Buffer scores_;
+};
+
+// Rows of token_embd.weight, from the header alone.
+Result<int64_t> vocabulary_size(const gguf::File& file);
+
+// Chooses the architecture; an unknown one is an error that lists the known. `bytes` is the whole file and must outlive the backend;
+// the backend must outlive the model. Works without a vocabulary: a model deals in ids only.
+Result<std::unique_ptr<Model>> make_model(const gguf::File& file, std::span<const std::byte> bytes, compute::Backend& backend,
+                                          const compute::StepLimits& limits);
+// Only the first check of make_model: whether this version has the architecture.
+Result<void> check_architecture(const gguf::File& file);
+
+}  // namespace vigil::model

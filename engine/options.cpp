@@ -1,0 +1,75 @@
+// "--flag value" pairs and "--flag=value".
+#include "engine/options.hpp"
+
+#include <charconv>
+#include <optional>
+
+namespace vigil::engine {
+namespace {
+
+constexpr int64_t max_context = int64_t{1} << 30;
+
+Result<int64_t> number(std::string_view flag, std::string_view text, int64_t low, int64_t high) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < low || value > high) {
+    return Error{std::string(flag) + " '" + std::string(text) + "' is not a number from " + std::to_string(low) + " to " + std::to_string(high)};
+  }
+  return value;
+}
+
+Result<void> apply(Options& options, std::string_view flag, std::string_view value) {
+  const auto take = [&](int64_t low, int64_t high, auto&& store) -> Result<void> {
+    const Result<int64_t> parsed = number(flag, value, low, high);
+    if (!parsed) return Error{parsed.error()};
+    store(*parsed);
+    return {};
+  };
+  if (flag == "--model") {
+    options.model = std::string(value);
+    return {};
+  }
+  if (flag == "--context") return take(0, max_context, [&](int64_t n) { options.runtime.context = n; });
+  if (flag == "--threads") return take(0, 1024, [&](int64_t n) { options.runtime.backend.threads = static_cast<int>(n); });
+  if (flag == "--step-ms") return take(1, 60'000, [&](int64_t n) { options.step_ms = static_cast<double>(n); });
+  if (flag == "--beat-ms") return take(10, 3'600'000, [&](int64_t n) { options.beat_ms = n; });
+  if (flag == "--slots") {
+    const Result<int64_t> slots = number(flag, value, 0, 1024);
+    if (!slots) return Error{slots.error()};
+    if (*slots > 1) return Error{"--slots " + std::to_string(*slots) + ": this version runs one request at a time; use 1"};
+    return {};
+  }
+  if (flag == "--backend") {
+    options.runtime.backend.backend = std::string(value);  // judged where the backends are known
+    return {};
+  }
+  if (flag == "--kv-type") {
+    if (value != "f16" && value != "f32") return Error{"--kv-type '" + std::string(value) + "' is not f16 or f32"};
+    options.runtime.kv_type = value == "f16" ? compute::KvType::f16 : compute::KvType::f32;
+    return {};
+  }
+  return Error{"unknown flag '" + std::string(flag) + "'"};
+}
+
+}  // namespace
+
+Result<Options> parse_options(std::span<const std::string_view> arguments) {
+  Options options;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    std::string_view flag = arguments[i], value;
+    const size_t equals = flag.find('=');
+    if (equals != std::string_view::npos) {
+      value = flag.substr(equals + 1);
+      flag = flag.substr(0, equals);
+    } else if (i + 1 < arguments.size()) {
+      value = arguments[++i];
+    } else {
+      return Error{"flag '" + std::string(flag) + "' needs a value"};
+    }
+    if (Result<void> applied = apply(options, flag, value); !applied) return Error{applied.error()};
+  }
+  if (options.model.empty()) return Error{"--model FILE.gguf is needed"};
+  return options;
+}
+
+}  // namespace vigil::engine

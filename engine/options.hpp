@@ -1,0 +1,33 @@
+// The command line of vigil-engine, checked.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "engine/schedule/runtime.hpp"
+#include "protocol/result.hpp"
+
+namespace vigil::engine {
+
+struct Options {
+  std::string model;                 // path of a GGUF file
+  schedule::RuntimeOptions runtime;  // --context, --threads, --backend, --kv-type
+  double step_ms = 500;              // how long a prefill chunk should take
+  int64_t beat_ms = 1000;            // between two BEAT lines while a request is active
+};
+
+// `arguments` without the program's name. Errors name the flag and what it may be.
+Result<Options> parse_options(std::span<const std::string_view> arguments);
+
+inline constexpr std::string_view usage_text =
+    "usage: vigil-engine --model FILE.gguf [--context N] [--threads N] [--backend auto|cpu] [--kv-type f16|f32] [--step-ms N] [--slots 1]\n"
+    "                    [--beat-ms N]\n"
+    "Reads commands (GEN, STOP, QUIT) on stdin and answers on stdout; docs/line-protocol.md has the lines.\n"
+    "  --context N   tokens; 0 = the largest up to the trained one that fits into 80 % of the available memory (default)\n"
+    "  --threads N   0 = one per core that the process may use, one for models under 16 MiB (default)\n"
+    "  --step-ms N   about how long a prompt chunk takes, 1 to 60000 (default 500)\n"
+    "  --beat-ms N   between two beats while a request is active, 10 to 3600000 (default 1000)\n";
+
+}  // namespace vigil::engine

@@ -1,0 +1,143 @@
+// Works on doubles after the penalties: extreme temperatures must not overflow.
+#include "engine/sample/sampler.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace vigil::sample {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+bool usable(float score) { return score > -std::numeric_limits<float>::infinity(); }  // false for NaN as well
+
+// Finite values stay finite; infinities and NaN pass.
+float to_float(double value) {
+  constexpr double largest = std::numeric_limits<float>::max();
+  return static_cast<float>(std::isfinite(value) ? std::clamp(value, -largest, largest) : value);
+}
+
+// exp(a - b) where both may be plus infinity.
+double weight_of(double score, double best) { return score == best ? 1.0 : std::exp(score - best); }
+
+constexpr auto better = [](const auto& a, const auto& b) { return a.score != b.score ? a.score > b.score : a.id < b.id; };
+
+}  // namespace
+
+Sampler::Sampler(Settings settings, uint64_t entropy) : settings_(std::move(settings)), random_(settings_.seed.value_or(entropy)) {}
+
+Result<TokenId> Sampler::pick(std::span<float> scores, std::span<const TokenId> history) {
+  adjust(scores, history);
+  TokenId best = -1;
+  for (size_t i = 0; i < scores.size(); ++i) {
+    if (usable(scores[i]) && (best < 0 || scores[i] > scores[static_cast<size_t>(best)])) best = static_cast<TokenId>(i);
+  }
+  if (best < 0) return Error{"no usable score: the model gave only NaN or minus infinity"};
+  if (settings_.temperature == 0 || settings_.top_k == 1) return best;
+
+  collect(scores);
+  narrow_by_top_k();
+  narrow_by_top_p();
+  std::erase_if(candidates_, [&](const Candidate& candidate) { return candidate.weight < settings_.min_p; });  // the best one weighs 1
+  // Temperature last; differences to the best keep tiny temperatures finite.
+  const double top = candidates_.front().score;
+  double total = 0;
+  for (Candidate& candidate : candidates_) {
+    candidate.weight = candidate.score == top ? 1.0 : std::exp((candidate.score - top) / settings_.temperature);
+    total += candidate.weight;
+  }
+  double left = random_.uniform() * total;
+  for (const Candidate& candidate : candidates_) {
+    left -= candidate.weight;
+    if (left < 0) return candidate.id;
+  }
+  return candidates_.front().id;  // rounding ate the rest
+}
+
+void Sampler::adjust(std::span<float> scores, std::span<const TokenId> history) {
+  for (const auto& [id, bias] : settings_.logit_bias) {
+    float& score = scores[static_cast<size_t>(id)];
+    score = to_float(static_cast<double>(score) + bias);
+  }
+  if (!settings_.penalises()) return;
+  const size_t window = settings_.penalty_last_n < 0 ? history.size() : std::min(history.size(), static_cast<size_t>(settings_.penalty_last_n));
+  seen_.assign(history.end() - static_cast<std::ptrdiff_t>(window), history.end());
+  std::sort(seen_.begin(), seen_.end());
+  for (size_t i = 0; i < seen_.size();) {
+    const TokenId id = seen_[i];
+    const size_t first = i;
+    while (i < seen_.size() && seen_[i] == id) ++i;
+    double score = scores[static_cast<size_t>(id)];
+    score = score > 0 ? score / settings_.penalty_repeat : score * settings_.penalty_repeat;
+    score -= static_cast<double>(i - first) * settings_.penalty_freq + settings_.penalty_present;
+    scores[static_cast<size_t>(id)] = to_float(score);
+  }
+}
+
+// Usable scores with their weights relative to the best, which comes first; the rest in order of id.
+void Sampler::collect(std::span<const float> scores) {
+  candidates_.clear();
+  size_t best = 0;
+  for (size_t i = 0; i < scores.size(); ++i) {
+    if (!usable(scores[i])) continue;
+    candidates_.push_back({static_cast<double>(scores[i]), static_cast<TokenId>(i), 0});
+    if (candidates_.back().score > candidates_[best].score) best = candidates_.size() - 1;
+  }
+  std::swap(candidates_.front(), candidates_[best]);
+  const double top = candidates_.front().score;
+  for (Candidate& candidate : candidates_) candidate.weight = weight_of(candidate.score, top);
+}
+
+void Sampler::narrow_by_top_k() {
+  if (settings_.top_k == 0 || static_cast<uint64_t>(settings_.top_k) >= candidates_.size()) return;
+  std::partial_sort(candidates_.begin(), candidates_.begin() + settings_.top_k, candidates_.end(), better);
+  candidates_.resize(static_cast<size_t>(settings_.top_k));
+}
+
+// The fewest best candidates that together have `top_p` of the probability. Sorts only as far as they reach: a vocabulary has 100,000
+// entries, a nucleus seldom 100.
+void Sampler::narrow_by_top_p() {
+  if (settings_.top_p >= 1) return;
+  double total = 0;
+  for (const Candidate& candidate : candidates_) total += candidate.weight;
+  double sum = 0;
+  size_t keep = 0;
+  for (size_t sorted = 256;; sorted *= 8) {
+    sorted = std::min(sorted, candidates_.size());
+    const auto rest = candidates_.begin() + static_cast<std::ptrdiff_t>(keep);
+    std::partial_sort(rest, candidates_.begin() + static_cast<std::ptrdiff_t>(sorted), candidates_.end(), better);
+    while (keep < sorted) {
+      sum += candidates_[keep++].weight;
+      if (sum >= settings_.top_p * total) return candidates_.resize(keep);
+    }
+    if (sorted == candidates_.size()) return;
+  }
+}
+
+void add_logprobs(std::span<const float> scores, int top, protocol::Token& token) {
+  double best = -infinity;
+  for (const float score : scores) best = std::max(best, std::isnan(score) ? -infinity : static_cast<double>(score));
+  double sum = 0;
+  for (const float score : scores) sum += std::isnan(score) ? 0.0 : weight_of(score, best);
+  const double offset = std::log(sum);
+  // The protocol carries numbers only: what cannot happen is a very small logarithm, not minus infinity.
+  const auto logprob = [&](float score) {
+    const double value = score == best ? -offset : static_cast<double>(score) - best - offset;
+    return std::isfinite(value) ? value : -1e9;
+  };
+  token.logprob = logprob(scores[static_cast<size_t>(token.id)]);
+  token.top.clear();
+  std::vector<TokenId> ids;
+  for (size_t i = 0; i < scores.size(); ++i) {
+    if (usable(scores[i])) ids.push_back(static_cast<TokenId>(i));
+  }
+  const size_t count = std::min(ids.size(), static_cast<size_t>(top));
+  std::partial_sort(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(count), ids.end(), [&](TokenId a, TokenId b) {
+    const float left = scores[static_cast<size_t>(a)], right = scores[static_cast<size_t>(b)];
+    return left != right ? left > right : a < b;
+  });
+  for (size_t i = 0; i < count; ++i) token.top.push_back({ids[i], logprob(scores[static_cast<size_t>(ids[i])])});
+}
+
+}  // namespace vigil::sample

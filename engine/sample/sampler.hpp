@@ -1,0 +1,44 @@
+// Chooses one token from a row of scores. Order: logit_bias, penalties, then top_k, top_p, min_p on the plain distribution, then
+// temperature. A tie goes to the lowest id; NaN and minus infinity are never chosen. Not here: end tokens, limits, text.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/sample/random.hpp"
+#include "engine/sample/settings.hpp"
+#include "protocol/lines.hpp"
+#include "protocol/result.hpp"
+
+namespace vigil::sample {
+
+class Sampler {
+ public:
+  // `entropy` seeds a request that brings no seed.
+  Sampler(Settings settings, uint64_t entropy);
+
+  // `history`: all tokens so far, prompt included. `scores` [vocabulary] is changed. An error when no score is usable.
+  Result<TokenId> pick(std::span<float> scores, std::span<const TokenId> history);
+
+ private:
+  struct Candidate {
+    double score;
+    TokenId id;
+    double weight;  // unnormalised probability
+  };
+  void adjust(std::span<float> scores, std::span<const TokenId> history);
+  void collect(std::span<const float> scores);
+  void narrow_by_top_k();
+  void narrow_by_top_p();
+
+  const Settings settings_;
+  Random random_;
+  std::vector<Candidate> candidates_;  // kept between picks for its memory
+  std::vector<TokenId> seen_;
+};
+
+// The logarithm of softmax over the raw scores (NaN counts as absent): of `id` in `logprob`, and the best `top` ids, best first.
+void add_logprobs(std::span<const float> scores, int top, protocol::Token& token);
+
+}  // namespace vigil::sample

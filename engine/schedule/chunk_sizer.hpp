@@ -1,0 +1,34 @@
+// How many prompt tokens the next prefill chunk takes, so that a chunk lasts about `step_ms` on this machine and model: a chunk sized in
+// tokens would take 10 ms on one machine and a minute on another, and the engine reports and yields only between chunks.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+namespace vigil::schedule {
+
+class ChunkSizer {
+ public:
+  ChunkSizer(double step_ms, int64_t max_tokens) : step_ms_(step_ms), max_tokens_(max_tokens), tokens_(std::min(first_tokens, max_tokens)) {}
+
+  int64_t tokens() const { return tokens_; }
+
+  // A chunk of `tokens` took `ms`. Grows at most fourfold at a time: one lucky measurement must not make a chunk of many seconds.
+  void finished(int64_t tokens, double ms) {
+    const double per_token = std::max(ms, 1e-3) / static_cast<double>(tokens);
+    const double fitting = std::min(step_ms_ / per_token, static_cast<double>(max_tokens_));
+    // A short rest of a prompt says little about long chunks, but it never needs to shrink them.
+    const int64_t target = std::min(static_cast<int64_t>(fitting), std::max(tokens, tokens_) * growth);
+    tokens_ = std::clamp<int64_t>(target, 1, max_tokens_);
+  }
+
+ private:
+  static constexpr int64_t first_tokens = 8;
+  static constexpr int64_t growth = 4;
+  const double step_ms_;
+  const int64_t max_tokens_;
+  int64_t tokens_;
+};
+
+}  // namespace vigil::schedule

@@ -1,0 +1,95 @@
+// Sources: proc(5), and the kernel's admin-guide/cgroup-v2 (memory.max, memory.current) and cgroup-v1/memory.
+#include "engine/schedule/memory.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <optional>
+
+#include "engine/compute/tensor.hpp"
+
+namespace vigil::schedule {
+namespace {
+
+std::optional<uint64_t> number_in(const std::string& path) {
+  std::ifstream file(path);
+  std::string word;
+  if (!(file >> word)) return std::nullopt;
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error != std::errc{} || end != word.data() + word.size()) return std::nullopt;  // "max"
+  return value;
+}
+
+std::optional<uint64_t> machine_available(const std::string& root) {
+  std::ifstream file(root + "/proc/meminfo");
+  std::string word;
+  while (file >> word) {
+    uint64_t kib = 0;
+    if (word == "MemAvailable:" && file >> kib) return kib * 1024;
+  }
+  return std::nullopt;
+}
+
+// What is left of a group's limit. Its file cache can be given back, so it counts as free.
+std::optional<uint64_t> left_in_group(const std::string& folder, const char* limit_file, const char* usage_file, const char* cache_key) {
+  const std::optional<uint64_t> limit = number_in(folder + "/" + limit_file);
+  const std::optional<uint64_t> used = number_in(folder + "/" + usage_file);
+  if (!limit || !used) return std::nullopt;
+  uint64_t cache = 0;
+  std::ifstream stat(folder + "/memory.stat");
+  std::string key;
+  uint64_t value = 0;
+  while (stat >> key >> value) {
+    if (key == cache_key) cache = value;
+  }
+  const uint64_t held = *used - std::min(*used, cache);
+  return *limit - std::min(*limit, held);
+}
+
+}  // namespace
+
+uint64_t available_memory(const std::string& root) {
+  std::optional<uint64_t> least = machine_available(root);
+  const auto consider = [&](std::optional<uint64_t> left) {
+    if (left) least = std::min(*left, least.value_or(*left));
+  };
+  std::ifstream file(root + "/proc/self/cgroup");
+  std::string line;
+  while (std::getline(file, line)) {  // "0::/path" (v2), "7:memory:/path" (v1)
+    const bool v2 = line.starts_with("0::");
+    const size_t memory = line.find(":memory:");
+    if (!v2 && memory == std::string::npos) continue;
+    const std::string base = root + (v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory");
+    std::string path = line.substr(v2 ? 3 : memory + 8);
+    for (;;) {  // every ancestor's limit holds; in a container only the top may be mounted
+      const std::string folder = base + (path == "/" ? "" : path);
+      consider(v2 ? left_in_group(folder, "memory.max", "memory.current", "inactive_file")
+                  : left_in_group(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"));
+      if (path.empty() || path == "/") break;
+      path.erase(path.rfind('/') == std::string::npos ? 0 : path.rfind('/'));
+    }
+  }
+  return least.value_or(0);
+}
+
+Result<int64_t> fit_context(int64_t asked, int64_t trained, const MemoryNeed& need, uint64_t available) {
+  const int64_t wanted = asked > 0 ? asked : trained;
+  if (available == 0) return wanted;
+  const uint64_t budget = available / 100 * memory_percent;
+  const uint64_t fixed = need.weights + need.scratch;
+  const uint64_t fitting_blocks = budget > fixed ? (budget - fixed) / std::max<uint64_t>(1, need.kv_block) : 0;
+  const uint64_t wanted_blocks = static_cast<uint64_t>((wanted + compute::kv_block_positions - 1) / compute::kv_block_positions);
+  if (wanted_blocks <= fitting_blocks) return wanted;
+  if (asked == 0 && fitting_blocks > 0) return static_cast<int64_t>(fitting_blocks) * compute::kv_block_positions;
+  const auto mib = [](uint64_t bytes) { return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB"; };
+  const uint64_t kv_blocks = asked > 0 ? wanted_blocks : 1;
+  return Error{"does not fit into memory: weights " + mib(need.weights) + " + scratch " + mib(need.scratch) + " + KV cache " +
+               mib(kv_blocks * need.kv_block) + " for a context of " + std::to_string(asked > 0 ? asked : compute::kv_block_positions) +
+               ", but " + std::to_string(memory_percent) + " % of the available " + mib(available) + " is " + mib(budget) +
+               (asked > 0 && fitting_blocks > 0
+                    ? "; a context of " + std::to_string(fitting_blocks * static_cast<uint64_t>(compute::kv_block_positions)) + " would fit"
+                    : std::string())};
+}
+
+}  // namespace vigil::schedule

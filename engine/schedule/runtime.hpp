@@ -1,0 +1,64 @@
+// Everything that a loaded model needs to run steps: mapping, backend, model, KV cache, block pool. Not here: requests.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/cache/sequence.hpp"
+#include "engine/compute/backend.hpp"
+#include "engine/gguf/byte_source.hpp"
+#include "engine/model/model.hpp"
+
+namespace vigil::schedule {
+
+using TokenId = int32_t;
+
+struct RuntimeOptions {
+  int64_t context = 0;       // tokens; 0 = the largest up to the trained one that fits
+  compute::BackendOptions backend;
+  compute::KvType kv_type = compute::KvType::f16;
+  int64_t step_rows = 512;   // tokens of the largest prefill chunk
+  int64_t outputs = 1;       // rows of a step whose scores can be had
+  uint64_t available_bytes = 0;  // memory that may be planned with; 0 = unknown
+};
+
+class Runtime {
+ public:
+  // `bytes` is the whole file and must outlive the runtime.
+  static Result<std::unique_ptr<Runtime>> make(const gguf::File& file, std::span<const std::byte> bytes, const RuntimeOptions& options);
+  // Maps the file and reads it in once, so that the first request does not wait for the disk. `progress` is called with 0 to 1 and
+  // returns false to give up.
+  static Result<std::unique_ptr<Runtime>> load(const std::string& path, const RuntimeOptions& options,
+                                               const std::function<bool(double)>& progress);
+
+  const model::Model& model() const { return *model_; }
+  compute::Backend& backend() { return *backend_; }
+  cache::BlockPool& pool() { return *pool_; }
+  const compute::KvCache& kv() const { return kv_; }
+  int64_t context() const { return context_; }       // tokens
+  int64_t step_rows() const { return step_.limits().rows; }
+  bool ends(TokenId id) const;                       // whether the id ends a generation
+
+  // Computes `tokens` (1 to step_rows) behind what `sequence` has committed, and commits them unless the run was aborted. The scores of
+  // the last `outputs` tokens can be read afterwards. Room must have been reserved.
+  compute::RunOutcome step(cache::Sequence& sequence, std::span<const TokenId> tokens, int64_t outputs);
+  void read_scores(int64_t output, std::span<float> scores);  // [vocabulary]
+
+ private:
+  Runtime() = default;
+  std::optional<gguf::Mapping> mapping_;
+  std::unique_ptr<compute::Backend> backend_;
+  std::unique_ptr<model::Model> model_;
+  std::unique_ptr<cache::BlockPool> pool_;
+  compute::KvCache kv_;
+  compute::StepData step_;
+  int64_t context_ = 0;
+  std::vector<TokenId> end_ids_;
+};
+
+}  // namespace vigil::schedule

@@ -1,0 +1,225 @@
+// Three threads: this one computes, one reads commands, one prints beats. They meet in the request queue and at the output.
+#include "engine/serve.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <thread>
+
+#include "engine/output.hpp"
+#include "engine/schedule/memory.hpp"
+#include "engine/schedule/request_queue.hpp"
+#include "protocol/line_splitter.hpp"
+
+namespace vigil::engine {
+namespace {
+
+constexpr size_t waiting_requests = 64;  // the daemon queues; more than this is a mistake of the other side
+constexpr Duration load_line_period = std::chrono::milliseconds(300);
+
+TimePoint now() { return std::chrono::steady_clock::now(); }
+
+std::string mib(uint64_t bytes) { return std::to_string((bytes + (1u << 20) - 1) >> 20); }
+
+// The request that a command which could not be parsed was about, so that its error reaches that request.
+std::optional<protocol::RequestTag> tag_in(std::string_view line) {
+  const size_t at = line.find(" req=");
+  if (at == std::string_view::npos) return std::nullopt;
+  const char* first = line.data() + at + 5;
+  protocol::RequestTag tag = 0;
+  const auto [end, error] = std::from_chars(first, line.data() + line.size(), tag);
+  if (error != std::errc{} || (end != line.data() + line.size() && *end != ' ')) return std::nullopt;
+  return tag;
+}
+
+class Server {
+ public:
+  Server(const Options& options, int input_fd, int output_fd, AtEnd at_end)
+      : options_(options), input_fd_(input_fd), at_end_(at_end), wake_fd_(::eventfd(0, EFD_CLOEXEC)), output_(output_fd, [this] { end(); }),
+        queue_(waiting_requests) {}
+  ~Server() { ::close(wake_fd_); }
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  int run() {
+    std::thread reader([this] { read_commands(); });
+    const int status = load_and_serve();
+    if (at_end_ == AtEnd::exit_process) ::_exit(status);  // the reader may be blocked for ever
+    const uint64_t one = 1;
+    if (::write(wake_fd_, &one, sizeof one) < 0) std::perror("vigil-engine: eventfd");
+    reader.join();
+    return status;
+  }
+
+ private:
+  int load_and_serve() {
+    Result<std::unique_ptr<schedule::Runtime>> runtime = load();
+    if (!runtime) {
+      if (ending_.load()) return 0;
+      std::fprintf(stderr, "vigil-engine: %s\n", runtime.error().c_str());
+      say(protocol::Fatal{runtime.error()});
+      return 1;
+    }
+    vocabulary_.store((*runtime)->model().vocabulary());
+    context_.store((*runtime)->context());
+    introduce(**runtime);
+    std::thread beats([&] { beat((*runtime)->backend().control().steps); });
+    compute(**runtime);
+    beats.join();
+    return 0;
+  }
+
+  Result<std::unique_ptr<schedule::Runtime>> load() {
+    schedule::RuntimeOptions runtime_options = options_.runtime;
+    runtime_options.available_bytes = schedule::available_memory();
+    TimePoint last{};
+    const auto progress = [&](double share) {
+      if (ending_.load()) return false;
+      if (share < 1 && now() - last < load_line_period) return true;
+      last = now();
+      char text[16];
+      std::snprintf(text, sizeof text, "%.3f", share);
+      say(protocol::Info{{{"load", text}}});
+      return true;
+    };
+    try {
+      return schedule::Runtime::load(options_.model, runtime_options, progress);
+    } catch (const std::exception& failure) {  // out of memory
+      return Error{options_.model + ": " + failure.what()};
+    }
+  }
+
+  void introduce(schedule::Runtime& runtime) {
+    const model::Model& model = runtime.model();
+    if (runtime.context() > model.config().trained_context) {
+      std::fprintf(stderr, "vigil-engine: a context of %lld is above the %lld that the model was trained with\n",
+                   static_cast<long long>(runtime.context()), static_cast<long long>(model.config().trained_context));
+    }
+    say(protocol::Info{{{"context", std::to_string(runtime.context())},
+                        {"kv", options_.runtime.kv_type == compute::KvType::f16 ? "f16" : "f32"},
+                        {"slots", "1"},
+                        {"engine", VIGIL_VERSION},
+                        {"backend", std::string(runtime.backend().name())},
+                        {"architecture", model.config().architecture},
+                        {"vocabulary", std::to_string(model.vocabulary())},
+                        {"weights_mib", mib(model.weight_bytes())},
+                        {"kv_mib", mib(runtime.kv().shape.bytes())},
+                        {"scratch_mib", mib(model.scratch_bytes())}}});
+    protocol::Ready ready;
+    ready.context = runtime.context();
+    ready.stop = ready.ids = ready.logprobs = true;
+    ready.beat_ms = options_.beat_ms;
+    say(std::move(ready));
+  }
+
+  void compute(schedule::Runtime& runtime) {
+    schedule::Slot slot(runtime, options_.step_ms, now);
+    while (std::optional<schedule::Request> request = queue_.take(runtime.backend().control().abort)) {
+      slot.run(*request, [&](protocol::EngineEvent event) {
+        // The queue must know first: a STOP that crosses the last line is about nothing, and no beat may follow it.
+        if (std::holds_alternative<protocol::Done>(event) || std::holds_alternative<protocol::EngineError>(event)) queue_.finished();
+        output_.line({request->tag, std::move(event)});
+      });
+    }
+  }
+
+  void beat(const std::atomic<uint64_t>& steps) {
+    const Duration period = std::chrono::milliseconds(options_.beat_ms);
+    while (queue_.wait_active()) {
+      while (queue_.still_active_after(period)) say(protocol::Beat{steps.load(std::memory_order_relaxed)});
+    }
+  }
+
+  void read_commands() {
+    protocol::LineSplitter splitter(protocol::max_line_to_child_bytes);
+    std::vector<char> buffer(64 * 1024);
+    while (!ending_.load()) {
+      pollfd waits[2] = {{input_fd_, POLLIN, 0}, {wake_fd_, POLLIN, 0}};
+      if (::poll(waits, 2, -1) < 0 && errno != EINTR) break;
+      if (waits[1].revents != 0) return;
+      if (waits[0].revents == 0) continue;
+      const ssize_t count = ::read(input_fd_, buffer.data(), buffer.size());
+      if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+      if (count <= 0) break;  // the daemon has gone
+      try {
+        splitter.feed({buffer.data(), static_cast<size_t>(count)}, [this](const protocol::LineSplitter::Line& line) { handle(line); });
+      } catch (const std::exception& failure) {  // out of memory for one command
+        refuse(std::nullopt, std::string("the command could not be taken: ") + failure.what());
+      }
+    }
+    end();
+  }
+
+  void handle(const protocol::LineSplitter::Line& line) {
+    if (ending_.load()) return;
+    if (line.overlong) {
+      return refuse(tag_in(line.text), "the command is longer than " + std::to_string(protocol::max_line_to_child_bytes) + " bytes");
+    }
+    if (line.text.empty()) return;
+    Result<protocol::EngineCommand> command = protocol::parse_engine_command(line.text);
+    if (!command) return refuse(tag_in(line.text), command.error());
+    if (auto* generate = std::get_if<protocol::Generate>(&*command)) return start(std::move(*generate));
+    if (const auto* stop = std::get_if<protocol::Stop>(&*command)) return cancel(*stop);
+    end();  // QUIT
+  }
+
+  void start(protocol::Generate generate) {
+    const std::optional<protocol::RequestTag> tag = generate.request;
+    if (!generate.embeddings_file.empty()) return refuse(tag, "GENI: this model takes no pictures");
+    if (generate.max_new < 0) return refuse(tag, "max_new is " + std::to_string(generate.max_new) + "; it must be 0 or more");
+    if (const int64_t vocabulary = vocabulary_.load(); vocabulary == 0) {
+      return refuse(tag, "the model is still loading: wait for READY");
+    } else {
+      const Result<void> usable = schedule::check_ids(generate.ids, vocabulary, context_.load());
+      if (!usable) return refuse(tag, usable.error());
+      Result<sample::Settings> settings = sample::check_settings(generate.sampling, vocabulary);
+      if (!settings) return refuse(tag, settings.error());
+      switch (queue_.push({tag, generate.max_new, std::move(generate.ids), std::move(*settings)})) {
+        case schedule::RequestQueue::Added::queued: return;
+        // Untagged on purpose: under its tag the line would end the request that has it rightly.
+        case schedule::RequestQueue::Added::duplicate: return refuse(std::nullopt, "req=" + std::to_string(*tag) + " is in use");
+        case schedule::RequestQueue::Added::full: return refuse(tag, "more than " + std::to_string(waiting_requests) + " requests wait");
+      }
+    }
+  }
+
+  void cancel(const protocol::Stop& stop) {
+    const schedule::RequestQueue::StopResult result = queue_.stop(stop.request);
+    if (result.stopped != schedule::RequestQueue::Stopped::waiting) return;
+    protocol::Done done;
+    done.finish = "cancel";
+    output_.line({result.tag, std::move(done)});
+  }
+
+  // Idempotent, from any thread.
+  void end() {
+    if (at_end_ == AtEnd::exit_process) ::_exit(0);
+    ending_.store(true);
+    queue_.close();
+  }
+
+  void refuse(std::optional<protocol::RequestTag> tag, std::string why) { output_.line({tag, protocol::EngineError{std::move(why)}}); }
+  void say(protocol::EngineEvent event) { output_.line({std::nullopt, std::move(event)}); }
+
+  const Options& options_;
+  const int input_fd_;
+  const AtEnd at_end_;
+  const int wake_fd_;
+  Output output_;
+  schedule::RequestQueue queue_;
+  std::atomic<bool> ending_{false};
+  std::atomic<int64_t> vocabulary_{0}, context_{0};  // 0 until loaded
+};
+
+}  // namespace
+
+int serve(const Options& options, int input_fd, int output_fd, AtEnd at_end) {
+  Server server(options, input_fd, output_fd, at_end);
+  return server.run();
+}
+
+}  // namespace vigil::engine
