@@ -1,4 +1,4 @@
-// The dialects behind one door: a parsed HTTP request in, an answer on its channel out. Routes call handle_*; nothing here knows sockets.
+// The dialects behind one door: a parsed HTTP request in, an answer on its channel out. Routes call a Handler; nothing here knows sockets.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +63,10 @@ struct Surroundings {
   std::function<std::string()> metrics_text;
   std::function<double()> uptime_s;
   Settings settings;
+  std::function<void(const std::string& line)> log = {};  // what only the operator should read; may be empty
 };
+
+struct ApiState;
 
 class Api {
  public:
@@ -84,10 +87,10 @@ class Api {
   std::unique_ptr<Exchange> status(HttpRequest request, std::shared_ptr<Channel> channel);
   std::unique_ptr<Exchange> metrics(HttpRequest request, std::shared_ptr<Channel> channel);
 
-  const Surroundings& surroundings() const { return surroundings_; }
+  const Surroundings& surroundings() const;
 
  private:
-  Surroundings surroundings_;
+  std::shared_ptr<ApiState> state_;         // jobs that come back from the workers find it gone when the Api is
 };
 
 // The error object of the OpenAI dialects with the status and headers that its kind asks for (Retry-After, x-should-retry).

@@ -1,0 +1,75 @@
+// POST /v1/chat/completions: a body to a generation. Replies are written by chat_reply.cpp.
+#include <optional>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "server/api/chat_messages.hpp"
+#include "server/api/chat_reply.hpp"
+#include "server/api/dialect.hpp"
+#include "server/api/generation.hpp"
+#include "server/api/json_read.hpp"
+#include "server/api/model_choice.hpp"
+
+namespace vigil::api {
+
+namespace {
+
+void read_logprobs(Fields& fields, protocol::Sampling& sampling) {
+  const bool wanted = fields.flag("logprobs").value_or(false);
+  const auto top = fields.integer("top_logprobs", 0, protocol::max_logprobs);
+  if (top && *top > 0 && !wanted) fields.fail("top_logprobs", "needs logprobs to be true");
+  if (wanted) sampling.logprobs = static_cast<int>(top.value_or(0));
+}
+
+void refuse_unsupported(Fields& fields) {
+  refuse_tools_and_formats(fields);
+  if (const nlohmann::json* modalities = fields.array("modalities")) {
+    for (const nlohmann::json& entry : *modalities) {
+      if (entry != "text") fields.fail("modalities", "may hold \"text\" only");
+    }
+  }
+  refuse_if_asked(fields, "audio", "is not supported: this server gives text only");
+  refuse_if_asked(fields, "web_search_options", "is not supported: this server does not search");
+}
+
+std::optional<GenerationPlan> read_chat(Fields& fields, const Surroundings& around) {
+  GenerationPlan plan;
+  plan.model = choose_model(fields, around);
+  if (!plan.model) return std::nullopt;
+  plan.parameters = read_parameters(fields, *plan.model->vocabulary);
+  read_logprobs(fields, plan.parameters.sampling);
+  refuse_unsupported(fields);
+  std::vector<text::ChatMessage> messages = read_messages(fields);
+  if (fields.failed()) return std::nullopt;
+  // A template that the model file carries is not rendered; docs/api.md says so, and the daemon logs it at start.
+  std::vector<text::PromptPart> parts = text::chat_prompt(messages, text::plain_format(*plan.model->vocabulary));
+  for (const text::PromptPart& part : parts) plan.text_bytes += part.text.size();
+  plan.tokenise = [model = plan.model, parts = std::move(parts)] { return text::encode_prompt(*model->tokenizer, *model->vocabulary, parts); };
+  plan.prompt_field = "messages";
+  plan.id_prefix = "chatcmpl-";
+  plan.format = [](ReplyFacts facts) { return make_chat_reply(std::move(facts)); };
+  return plan;
+}
+
+}  // namespace
+
+std::unique_ptr<Exchange> Api::chat_completions(HttpRequest request, std::shared_ptr<Channel> channel) {
+  return guarded(request, channel, [&]() -> std::unique_ptr<Exchange> {
+    auto body = read_json_object(request.body);
+    if (const auto* error = std::get_if<turn::RequestError>(&body)) {
+      respond_error(*channel, *error);
+      return nullptr;
+    }
+    request.body = {};
+    Fields fields(std::get<nlohmann::json>(body));
+    auto plan = read_chat(fields, state_->surroundings);
+    if (!plan) {
+      respond_error(*channel, *fields.error());
+      return nullptr;
+    }
+    return generate(state_, std::move(request), channel, std::move(*plan));
+  });
+}
+
+}  // namespace vigil::api

@@ -1,0 +1,126 @@
+// See chat_messages.hpp.
+#include "server/api/chat_messages.hpp"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "server/api/json_text.hpp"
+#include "server/text/utf8.hpp"
+
+namespace vigil::api {
+
+namespace {
+
+using nlohmann::json;
+
+std::string quoted(const std::string& value) { return "\"" + std::string(text::clip_utf8(value, 60)) + "\""; }
+
+std::optional<std::string> known_role(const std::string& role) {
+  if (role == "developer") return "system";
+  if (role == "function") return "tool";
+  if (role == "system" || role == "user" || role == "assistant" || role == "tool") return role;
+  return std::nullopt;
+}
+
+bool is_picture(const std::string& type) { return type == "image_url" || type == "input_image" || type == "image"; }
+
+// One element of a content array; its text goes onto `out`.
+void read_part(const json& part, const std::string& where, Fields& fields, std::string& out) {
+  if (part.is_string()) {
+    out += part.get_ref<const std::string&>();
+    return;
+  }
+  if (!part.is_object()) return fields.fail(bad_field(where, "must be an object with a type"));
+  Fields inner(part, where);
+  const std::string type = inner.text("type").value_or("");
+  const char* field = type == "refusal" ? "refusal" : "text";
+  if (type == "text" || type == "input_text" || type == "output_text" || type == "refusal") {
+    const auto text = inner.text(field);
+    if (!text && !inner.failed()) inner.fail(field, "is missing");
+    if (text) out += *text;
+  } else if (is_picture(type)) {
+    inner.fail(turn::RequestError{turn::ErrorCode::image_invalid, where + " is a picture, and this model takes no images.", where, 1});
+  } else if (!inner.failed()) {
+    inner.fail("type", type.empty() ? "is missing" : "is " + quoted(type) + "; only text parts are supported");
+  }
+  if (inner.failed()) fields.fail(*inner.error());
+}
+
+std::string read_content(Fields& message) {
+  std::string out;
+  const json* content = message.find("content");
+  if (!content) return out;
+  if (content->is_string()) return content->get<std::string>();
+  if (!content->is_array()) {
+    message.fail("content", std::string("must be a string or an array of parts, not ") + content->type_name());
+    return out;
+  }
+  for (size_t i = 0; i < content->size() && !message.failed(); ++i) {
+    read_part((*content)[i], message.path("content") + "[" + std::to_string(i) + "]", message, out);
+  }
+  return out;
+}
+
+// What an assistant called in an earlier turn, in the form that models trained on ChatML know.
+void append_tool_calls(Fields& message, std::string& out) {
+  const json* calls = message.array("tool_calls");
+  if (!calls) return;
+  for (size_t i = 0; i < calls->size() && !message.failed(); ++i) {
+    const std::string where = message.path("tool_calls") + "[" + std::to_string(i) + "]";
+    const json& call = (*calls)[i];
+    if (!call.is_object()) return message.fail(bad_field(where, "must be an object"));
+    Fields outer(call, where);
+    const json* function = outer.object("function");
+    if (!function) return message.fail(outer.failed() ? *outer.error() : bad_field(where + ".function", "is missing"));
+    Fields inner(*function, where + ".function");
+    const auto name = inner.text("name");
+    const auto arguments = inner.text("arguments");
+    if (inner.failed()) return message.fail(*inner.error());
+    if (!name) return message.fail(bad_field(where + ".function.name", "is missing"));
+    if (!out.empty()) out += '\n';
+    out += "<tool_call>\n{\"name\": " + json_string(*name) + ", \"arguments\": " + (arguments && !arguments->empty() ? *arguments : "{}") +
+           "}\n</tool_call>";
+  }
+}
+
+text::ChatMessage read_message(const json& value, const std::string& where, Fields& fields) {
+  text::ChatMessage message;
+  if (!value.is_object()) {
+    fields.fail(bad_field(where, "must be an object"));
+    return message;
+  }
+  Fields inner(value, where);
+  const auto role = inner.text("role");
+  if (!role) {
+    inner.fail("role", "is missing");
+  } else if (const auto known = known_role(*role)) {
+    message.role = *known;
+  } else {
+    inner.fail("role", "is " + quoted(*role) + "; it must be system, developer, user, assistant or tool");
+  }
+  if (message.role != "assistant" && !inner.find("content") && !inner.failed()) inner.fail("content", "is missing");
+  message.text = read_content(inner);
+  if (message.role == "assistant") append_tool_calls(inner, message.text);
+  if (inner.failed()) fields.fail(*inner.error());
+  return message;
+}
+
+}  // namespace
+
+std::vector<text::ChatMessage> read_messages(Fields& fields) {
+  std::vector<text::ChatMessage> out;
+  const json* messages = fields.array("messages");
+  if (!messages || messages->empty()) {
+    fields.fail("messages", messages ? "must not be empty" : "is missing");
+    return out;
+  }
+  for (size_t i = 0; i < messages->size() && !fields.failed(); ++i) {
+    out.push_back(read_message((*messages)[i], "messages[" + std::to_string(i) + "]", fields));
+  }
+  return out;
+}
+
+}  // namespace vigil::api

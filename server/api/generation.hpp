@@ -1,0 +1,31 @@
+// From a request that was read to its reply: tokenising here or in the workers, the desk, and the sink that turns tokens into a reply.
+// Not here: fields of a body, shapes of a reply.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/api/parameters.hpp"
+#include "server/api/reply_format.hpp"
+#include "server/api/state.hpp"
+
+namespace vigil::api {
+
+inline constexpr size_t max_prompt_tokens = 2'000'000;  // what fits one line to an engine (protocol::max_line_to_child_bytes) with room to spare
+
+struct GenerationPlan {
+  std::shared_ptr<const Model> model;
+  Parameters parameters;
+  std::string prompt_field;                                   // "messages" or "prompt", for errors about the prompt
+  size_t text_bytes = 0;                                      // how long the tokenising will take
+  std::function<std::vector<gguf::TokenId>()> tokenise;       // perhaps on a worker's thread
+  std::string id_prefix;                                      // "chatcmpl-"
+  std::function<std::unique_ptr<ReplyFormat>(ReplyFacts)> format;
+};
+
+// Answers on the channel now or later; null when now.
+std::unique_ptr<Exchange> generate(const std::shared_ptr<ApiState>& state, HttpRequest request, std::shared_ptr<Channel> channel, GenerationPlan plan);
+
+}  // namespace vigil::api

@@ -1,0 +1,138 @@
+// See json_read.hpp. The tree is built from the library's events, so that its depth can be limited while it is read.
+#include "server/api/json_read.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "server/text/utf8.hpp"
+
+namespace vigil::api {
+
+namespace {
+
+using nlohmann::json;
+
+// Receives the parser's events; each answers whether to go on.
+class TreeBuilder {
+ public:
+  bool null() { return put(nullptr); }
+  bool boolean(bool value) { return put(value); }
+  bool number_integer(json::number_integer_t value) { return put(value); }
+  bool number_unsigned(json::number_unsigned_t value) { return put(value); }
+  bool number_float(json::number_float_t value, const std::string&) { return put(value); }
+  bool string(std::string& value) { return put(std::move(value)); }
+  bool binary(json::binary_t&) { return false; }
+  bool start_object(std::size_t) { return open(json::object()); }
+  bool start_array(std::size_t) { return open(json::array()); }
+  bool end_object() { return close(); }
+  bool end_array() { return close(); }
+  bool key(std::string& name) {
+    slot_ = &(*stack_.back())[name];
+    return true;
+  }
+  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& error) {
+    position_ = position;
+    reason_ = error.what();
+    // "[json.exception.parse_error.101] parse error at line 1, column 5: syntax error while ..." -> what stands behind the position
+    const size_t bracket = reason_.find("] ");
+    if (bracket != std::string::npos) reason_.erase(0, bracket + 2);
+    const size_t column = reason_.find(": ");
+    if (reason_.rfind("parse error", 0) == 0 && column != std::string::npos) reason_.erase(0, column + 2);
+    return false;
+  }
+
+  bool too_deep() const { return too_deep_; }
+  size_t position() const { return position_; }
+  const std::string& reason() const { return reason_; }
+  json take() { return std::move(root_); }
+
+ private:
+  json* place(json value) {
+    if (stack_.empty()) {
+      root_ = std::move(value);
+      return &root_;
+    }
+    json& parent = *stack_.back();
+    if (parent.is_array()) {
+      parent.push_back(std::move(value));
+      return &parent.back();
+    }
+    *slot_ = std::move(value);
+    return slot_;
+  }
+  bool put(json value) {
+    place(std::move(value));
+    return true;
+  }
+  bool open(json value) {
+    if (stack_.size() == max_json_depth) {
+      too_deep_ = true;
+      return false;
+    }
+    stack_.push_back(place(std::move(value)));
+    return true;
+  }
+  bool close() {
+    stack_.pop_back();
+    return true;
+  }
+
+  json root_;
+  std::vector<json*> stack_;  // the open arrays and objects; none of them moves while it is open, since only the innermost one grows
+  json* slot_ = nullptr;      // of the last key
+  bool too_deep_ = false;
+  size_t position_ = 0;
+  std::string reason_;
+};
+
+// Where the nesting passes the limit; only asked for a body that does.
+size_t depth_position(std::string_view body) {
+  size_t depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < body.size(); ++i) {
+    const char c = body[i];
+    if (in_string) {
+      if (c == '\\') {
+        ++i;
+      } else if (c == '"') {
+        in_string = false;
+      }
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > max_json_depth) return i + 1;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return body.size();
+}
+
+turn::RequestError bad_json(size_t position, std::string_view reason) {
+  constexpr size_t reason_bytes = 240;
+  const std::string valid = text::valid_utf8(reason);
+  return {turn::ErrorCode::invalid_json,
+          "The body is not valid JSON at byte " + std::to_string(position) + ": " + std::string(text::clip_utf8(valid, reason_bytes)), "", 1};
+}
+
+}  // namespace
+
+std::variant<nlohmann::json, turn::RequestError> read_json_object(std::string_view body) {
+  if (body.empty()) return bad_json(1, "it is empty; send an object");
+  TreeBuilder builder;
+  const bool parsed = json::sax_parse(body.begin(), body.end(), &builder);
+  if (builder.too_deep()) {
+    return bad_json(depth_position(body), "it is nested deeper than " + std::to_string(max_json_depth) + " levels (max_json_depth)");
+  }
+  if (!parsed) return bad_json(builder.position(), builder.reason());
+  json value = builder.take();
+  if (!value.is_object()) {
+    return turn::RequestError{turn::ErrorCode::invalid_request, std::string("The body must be a JSON object, not ") + value.type_name() + ".", "", 1};
+  }
+  return value;
+}
+
+}  // namespace vigil::api

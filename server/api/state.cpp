@@ -1,0 +1,46 @@
+// See state.hpp.
+#include "server/api/state.hpp"
+
+namespace vigil::api {
+
+void Flow::fail(Response plain, std::string_view event) {
+  if (ended) return;
+  ended = true;
+  if (stream) {
+    channel->fail(std::move(plain), event);
+  } else {
+    channel->respond(std::move(plain));
+  }
+}
+
+void Flow::fail(const turn::RequestError& error) { fail(error_response(error), error_event(error)); }
+
+std::string ApiState::new_reply_id(std::string_view prefix) {
+  constexpr std::string_view alphabet = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  constexpr int characters = 24;
+  std::string id(prefix);
+  std::uniform_int_distribution<size_t> pick(0, alphabet.size() - 1);
+  for (int i = 0; i < characters; ++i) id += alphabet[pick(random)];
+  return id;
+}
+
+void respond_json(Channel& channel, std::string body, int status) {
+  Response response;
+  response.status = status;
+  response.body = std::move(body);
+  channel.respond(std::move(response));
+}
+
+void respond_error(Channel& channel, const turn::RequestError& error) { channel.respond(error_response(error)); }
+
+turn::RequestError internal_error(const std::string& request_id, std::string_view what) {
+  return {turn::ErrorCode::internal_error,
+          "The server failed on this request (" + request_id + "): " + std::string(what) + ". This is a fault of the server; please report it.", "", 1};
+}
+
+Api::Api(Surroundings surroundings) : state_(std::make_shared<ApiState>(std::move(surroundings))) {}
+Api::~Api() = default;
+
+const Surroundings& Api::surroundings() const { return state_->surroundings; }
+
+}  // namespace vigil::api

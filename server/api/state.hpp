@@ -1,0 +1,61 @@
+// What the Api's parts share: the surroundings, ids and seeds, and the requests whose prompt is still being tokenised. Private to the room.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "server/api/api.hpp"
+
+namespace vigil::api {
+
+// One request from its reading to its ending, shared by the session's side (Exchange) and the desk's (ReplySink).
+struct Flow {
+  std::string request_id;
+  std::shared_ptr<Channel> channel;
+  bool stream = false;
+  turn::RequestKey key = 0;  // 0 until the desk has it
+  bool left = false;         // the client is gone
+  bool ended = false;        // the channel has its answer; nothing more may be written
+
+  // The answer of a request that fails, whichever form its reply would have had.
+  void fail(Response plain, std::string_view event);
+  void fail(const turn::RequestError& error);
+};
+
+struct ApiState {
+  explicit ApiState(Surroundings s) : surroundings(std::move(s)) {}
+
+  Surroundings surroundings;
+  std::set<std::shared_ptr<Flow>> preparing;  // not yet with the desk; no more than the workers hold
+  std::mt19937_64 random{std::random_device{}()};
+
+  std::string new_reply_id(std::string_view prefix);  // 24 random characters behind the prefix
+  uint64_t new_seed() { return random() >> 33; }      // 31 bits, which every engine can hold
+};
+
+// Runs a handler's body; whatever escapes it becomes a 500 that names the request. The catch-all of the room.
+template <typename Body>
+std::unique_ptr<Exchange> guarded(const HttpRequest& request, const std::shared_ptr<Channel>& channel, const Body& body);
+
+void respond_json(Channel& channel, std::string body, int status = 200);
+void respond_error(Channel& channel, const turn::RequestError& error);
+turn::RequestError internal_error(const std::string& request_id, std::string_view what);
+
+template <typename Body>
+std::unique_ptr<Exchange> guarded(const HttpRequest& request, const std::shared_ptr<Channel>& channel, const Body& body) {
+  const std::string id = request.id;
+  try {
+    return body();
+  } catch (const std::exception& failure) {
+    respond_error(*channel, internal_error(id, failure.what()));
+  } catch (...) {
+    respond_error(*channel, internal_error(id, "an exception of unknown type"));
+  }
+  return nullptr;
+}
+
+}  // namespace vigil::api

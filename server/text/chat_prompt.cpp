@@ -1,0 +1,104 @@
+// See chat_prompt.hpp.
+#include "server/text/chat_prompt.hpp"
+
+#include <optional>
+#include <utility>
+
+namespace vigil::text {
+
+namespace {
+
+using gguf::TokenId;
+using gguf::TokenKind;
+using gguf::Tokenizer;
+
+constexpr std::string_view message_begin = "<|im_start|>";
+constexpr std::string_view message_end = "<|im_end|>";
+
+// Collects ids: text runs are gathered over the borders of parts and tokenised when a control token or the end comes.
+class PromptEncoder {
+ public:
+  PromptEncoder(const Tokenizer& tokenizer, const gguf::Vocabulary& vocabulary) : tokenizer_(tokenizer), vocabulary_(vocabulary) {}
+
+  void add_typed(std::string_view text) { run_.append(text); }
+
+  void add_fixed(std::string_view text) {
+    // The tokenizer itself says which control pieces the text holds; found again in order, they part the text into runs.
+    for (const TokenId id : tokenizer_.encode(text, Tokenizer::Markers::special, Tokenizer::Bos::none)) {
+      if (vocabulary_.kind(id) != TokenKind::control) continue;
+      const std::string& marker = vocabulary_.piece(id);
+      const size_t at = text.find(marker);
+      if (at == std::string_view::npos) continue;
+      run_.append(text.substr(0, at));
+      add_control(id);
+      text.remove_prefix(at + marker.size());
+    }
+    run_.append(text);
+  }
+
+  std::vector<TokenId> finish() {
+    end_run();
+    const std::optional<TokenId> bos = vocabulary_.bos();
+    if (vocabulary_.add_bos() && bos && (ids_.empty() || ids_.front() != *bos)) ids_.insert(ids_.begin(), *bos);
+    return std::move(ids_);
+  }
+
+ private:
+  void add_control(TokenId id) {
+    end_run();
+    ids_.push_back(id);
+  }
+
+  void end_run() {
+    if (run_.empty()) return;
+    const std::vector<TokenId> ids = tokenizer_.encode(run_, Tokenizer::Markers::plain, Tokenizer::Bos::none);
+    ids_.insert(ids_.end(), ids.begin(), ids.end());
+    run_.clear();
+  }
+
+  const Tokenizer& tokenizer_;
+  const gguf::Vocabulary& vocabulary_;
+  std::string run_;
+  std::vector<TokenId> ids_;
+};
+
+PromptPart fixed(std::string text) { return {PromptPart::Source::fixed, std::move(text)}; }
+PromptPart typed(std::string text) { return {PromptPart::Source::typed, std::move(text)}; }
+
+}  // namespace
+
+PlainFormat plain_format(const gguf::Vocabulary& vocabulary) {
+  return vocabulary.find(message_begin) && vocabulary.find(message_end) ? PlainFormat::chatml : PlainFormat::joined;
+}
+
+std::vector<PromptPart> chat_prompt(const std::vector<ChatMessage>& messages, PlainFormat format) {
+  std::vector<PromptPart> parts;
+  if (format == PlainFormat::joined) {
+    for (const ChatMessage& message : messages) {
+      if (!parts.empty()) parts.push_back(fixed("\n"));
+      parts.push_back(typed(message.text));
+    }
+    return parts;
+  }
+  for (const ChatMessage& message : messages) {
+    parts.push_back(fixed(std::string(message_begin) + message.role + "\n"));
+    parts.push_back(typed(message.text));
+    parts.push_back(fixed(std::string(message_end) + "\n"));
+  }
+  parts.push_back(fixed(std::string(message_begin) + "assistant\n"));
+  return parts;
+}
+
+std::vector<gguf::TokenId> encode_prompt(const Tokenizer& tokenizer, const gguf::Vocabulary& vocabulary, const std::vector<PromptPart>& parts) {
+  PromptEncoder encoder(tokenizer, vocabulary);
+  for (const PromptPart& part : parts) {
+    if (part.source == PromptPart::Source::typed) {
+      encoder.add_typed(part.text);
+    } else {
+      encoder.add_fixed(part.text);
+    }
+  }
+  return encoder.finish();
+}
+
+}  // namespace vigil::text
