@@ -1,0 +1,33 @@
+// Worlds in the test suite: enough to meet every script; vigil-sim plays more.
+#include <catch2/catch.hpp>
+
+#include "tests/sim/world.hpp"
+
+using vigil::sim::World;
+
+TEST_CASE("two thousand worlds keep every invariant", "[sim]") {
+  uint64_t served = 0, failed = 0, cancelled = 0, rejected = 0;
+  for (uint64_t seed = 1; seed <= 2000; ++seed) {
+    const auto result = World(seed, World::Trace::off).run();
+    INFO(result.violation.value_or(""));
+    REQUIRE_FALSE(result.violation);
+    served += result.served;
+    failed += result.failed;
+    cancelled += result.cancelled;
+    rejected += result.rejected;
+  }
+  // A simulation in which nothing happens proves nothing.
+  CHECK(served > 1000);
+  CHECK(failed > 1000);
+  CHECK(cancelled > 500);
+  CHECK(rejected > 20);
+}
+
+TEST_CASE("a world is the same every time it is played", "[sim]") {
+  for (uint64_t seed : {3u, 77u, 1234u}) {
+    const auto once = World(seed, World::Trace::on).run();
+    const auto again = World(seed, World::Trace::on).run();
+    CHECK(once.trace == again.trace);
+    CHECK_FALSE(once.trace.empty());
+  }
+}
