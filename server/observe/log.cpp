@@ -1,0 +1,109 @@
+// spdlog to stderr; under systemd without time stamps (the journal has its own) and with "<3>" priorities.
+#include "server/observe/log.hpp"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <spdlog/logger.h>
+#include <spdlog/sinks/stdout_sinks.h>
+
+#include "protocol/lines.hpp"
+
+namespace vigil::observe {
+
+namespace {
+
+constexpr size_t child_line_bytes = 2048;  // what one line of a child may show in our log
+
+std::string_view priority(Level level) {
+  switch (level) {
+    case Level::debug: return "<7>";
+    case Level::info: return "<6>";
+    case Level::warning: return "<4>";
+    case Level::error: return "<3>";
+  }
+  return "";
+}
+
+spdlog::level::level_enum spdlog_level(Level level) {
+  switch (level) {
+    case Level::debug: return spdlog::level::debug;
+    case Level::info: return spdlog::level::info;
+    case Level::warning: return spdlog::level::warn;
+    case Level::error: return spdlog::level::err;
+  }
+  return spdlog::level::info;
+}
+
+}  // namespace
+
+struct Log::Impl {
+  spdlog::logger logger{"vigil", std::make_shared<spdlog::sinks::stderr_sink_mt>()};
+  bool journal = std::getenv("JOURNAL_STREAM") != nullptr;
+};
+
+Log::Log() : impl_(std::make_unique<Impl>()) {
+  impl_->logger.set_pattern(impl_->journal ? "%v" : "%Y-%m-%dT%H:%M:%S.%e %l %v");
+  impl_->logger.flush_on(spdlog::level::trace);
+}
+Log::~Log() = default;
+
+void Log::write(Level level, std::string_view line) {
+  if (impl_->journal) {
+    impl_->logger.log(spdlog_level(level), "{}{}", priority(level), line);
+  } else {
+    impl_->logger.log(spdlog_level(level), "{}", line);
+  }
+}
+
+ChildLog::ChildLog(Log& log, std::string name, size_t lines_per_s) : log_(log), name_(std::move(name)), lines_per_s_(lines_per_s) {}
+
+ChildLog::~ChildLog() {
+  if (file_ >= 0) ::close(file_);
+}
+
+Result<void> ChildLog::open_file(const std::string& path) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
+  if (file < 0) return Error{"cannot open the log file " + path + ": " + std::strerror(errno)};
+  if (file_ >= 0) ::close(file_);
+  file_ = file;
+  return {};
+}
+
+void ChildLog::write(uint64_t generation, std::string_view bytes, TimePoint now) {
+  if (file_ >= 0) {
+    while (!bytes.empty()) {
+      const ssize_t written = ::write(file_, bytes.data(), bytes.size());
+      if (written <= 0) return;  // a full disk must not hold the daemon; the tail is kept for error texts anyway
+      bytes.remove_prefix(static_cast<size_t>(written));
+    }
+    return;
+  }
+  while (!bytes.empty()) {
+    const size_t end = bytes.find('\n');
+    const std::string_view part = bytes.substr(0, end);
+    if (partial_.size() < child_line_bytes) partial_.append(part.substr(0, child_line_bytes - partial_.size()));
+    if (end == std::string_view::npos) return;
+    line(generation, partial_, now);
+    partial_.clear();
+    bytes.remove_prefix(end + 1);
+  }
+}
+
+void ChildLog::line(uint64_t generation, std::string_view text, TimePoint now) {
+  if (now - second_ >= std::chrono::seconds(1)) {
+    if (suppressed_ > 0) log_.warning(name_ + "[" + std::to_string(generation) + "] wrote " + std::to_string(suppressed_) + " more lines, not shown");
+    second_ = now;
+    lines_ = suppressed_ = 0;
+  }
+  if (++lines_ > lines_per_s_) {
+    ++suppressed_;
+    return;
+  }
+  log_.info(name_ + "[" + std::to_string(generation) + "] " + protocol::printable(text, child_line_bytes));
+}
+
+}  // namespace vigil::observe
