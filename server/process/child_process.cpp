@@ -1,0 +1,284 @@
+// See child_process.hpp. Reads are plain non-blocking reads after a readiness wait, so that drain() can read at any moment beside them.
+#include "server/process/child_process.hpp"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
+#include <cerrno>
+
+#include "server/process/reaper.hpp"
+
+namespace vigil::process {
+namespace {
+
+using boost::asio::posix::stream_descriptor;
+using boost::system::error_code;
+
+constexpr size_t read_bytes = 64 * 1024;
+constexpr size_t turn_bytes = 1024 * 1024;       // read in one go before others get the loop
+constexpr size_t drain_bytes = 4 * 1024 * 1024;  // a child that never stops writing must not hold the loop
+constexpr auto sweep_pause = std::chrono::milliseconds(25);
+
+enum class Read : uint8_t { bytes, nothing, ended };
+
+Read read_some(stream_descriptor& from, std::vector<char>& buffer, size_t& got) {
+  while (true) {
+    const ssize_t n = ::read(from.native_handle(), buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Read::nothing;
+    if (n <= 0) return Read::ended;
+    got = static_cast<size_t>(n);
+    return Read::bytes;
+  }
+}
+
+void shut(stream_descriptor& descriptor) {
+  error_code ignored;
+  descriptor.close(ignored);
+}
+
+}  // namespace
+
+std::string describe_exit(int code, int status) {
+  if (code == CLD_EXITED) return "exited with status " + std::to_string(status);
+  const char* name = ::sigabbrev_np(status);
+  return "killed by signal " + std::to_string(status) + (name != nullptr ? std::string(" (SIG") + name + ")" : std::string());
+}
+
+Result<std::shared_ptr<ChildProcess>> ChildProcess::start(boost::asio::io_context& io, SpawnRequest request, std::string marker,
+                                                          ProcessEvents events) {
+  auto spawned = spawn(request);
+  if (!spawned) return Error{spawned.error()};
+  std::shared_ptr<ChildProcess> child(new ChildProcess(io, std::move(*spawned), std::move(request), std::move(marker), std::move(events)));
+  child->watch_exec();
+  child->watch_output();
+  child->watch_errors();
+  child->watch_exit();
+  return child;
+}
+
+ChildProcess::ChildProcess(boost::asio::io_context& io, SpawnedProcess process, SpawnRequest request, std::string marker, ProcessEvents events)
+    : pid_(process.pid), request_(std::move(request)), events_(std::move(events)), tree_(pid_, std::move(marker)),
+      pidfd_(io, process.pidfd.release()), in_(io, process.in.release()), out_(io, process.out.release()), err_(io, process.err.release()),
+      exec_status_(io, process.exec_status.release()), sweep_timer_(io), buffer_(read_bytes) {
+  register_child(pid_);
+}
+
+ChildProcess::~ChildProcess() {
+  if (reaped_) return;
+  tree_.refresh();
+  tree_.signal(SIGKILL);
+  ::waitpid(pid_, nullptr, WNOHANG);
+  forget_child(pid_);  // whoever reaps orphans takes it
+}
+
+// ---- execve
+void ChildProcess::watch_exec() {
+  exec_status_.async_wait(stream_descriptor::wait_read, [self = shared_from_this()](const error_code& error) {
+    if (error || self->closed_) return;
+    self->check_exec();
+  });
+}
+
+bool ChildProcess::check_exec() {
+  if (executed_) return true;
+  if (!exec_status_.is_open()) return false;
+  const ExecStatus status = read_exec_status(exec_status_.native_handle(), request_);
+  if (status.state == ExecState::pending) return true;
+  shut(exec_status_);
+  if (status.state == ExecState::succeeded) {
+    executed_ = true;
+    events_.executed();
+    return !closed_;
+  }
+  const auto report = events_.not_executed;
+  close();
+  report(status.reason);
+  return false;
+}
+
+// ---- output
+void ChildProcess::watch_output() {
+  if (closed_ || paused_ || waiting_output_ || !out_.is_open()) return;
+  waiting_output_ = true;
+  out_.async_wait(stream_descriptor::wait_read, [self = shared_from_this()](const error_code& error) {
+    self->waiting_output_ = false;
+    if (error || self->closed_ || self->paused_) return;
+    if (self->read_output(turn_bytes)) self->watch_output();
+  });
+}
+
+void ChildProcess::watch_errors() {
+  if (closed_ || !err_.is_open()) return;
+  err_.async_wait(stream_descriptor::wait_read, [self = shared_from_this()](const error_code& error) {
+    if (error || self->closed_) return;
+    if (self->read_errors(turn_bytes)) self->watch_errors();
+  });
+}
+
+bool ChildProcess::read_output(size_t budget) {
+  if (reading_) return true;  // drain() from inside a report: the outer read goes on
+  while (budget > 0 && out_.is_open() && !closed_ && (!paused_ || exited_)) {
+    if (!executed_ && !check_exec()) return false;  // nothing it printed may be told before it was told to run
+    size_t got = 0;
+    const Read result = read_some(out_, buffer_, got);
+    if (result == Read::nothing) return true;
+    if (result == Read::ended) {
+      shut(out_);
+      if (!exited_) events_.output_closed();
+      return false;
+    }
+    reading_ = true;
+    events_.output({buffer_.data(), got});
+    reading_ = false;
+    budget -= std::min(budget, got);
+  }
+  return out_.is_open() && !closed_;
+}
+
+bool ChildProcess::read_errors(size_t budget) {
+  if (reading_) return true;
+  while (budget > 0 && err_.is_open() && !closed_) {
+    size_t got = 0;
+    const Read result = read_some(err_, buffer_, got);
+    if (result == Read::nothing) return true;
+    if (result == Read::ended) {
+      shut(err_);  // closing stderr is no offence
+      return false;
+    }
+    reading_ = true;
+    events_.error_output({buffer_.data(), got});
+    reading_ = false;
+    budget -= std::min(budget, got);
+  }
+  return err_.is_open() && !closed_;
+}
+
+void ChildProcess::drain() {
+  if (closed_) return;
+  read_errors(drain_bytes);  // first: its words may explain what stdout says
+  read_output(drain_bytes);
+  check_exit();
+}
+
+void ChildProcess::pause_output(bool paused) {
+  if (paused_ == paused) return;
+  paused_ = paused;
+  if (!paused_) watch_output();
+}
+
+// ---- input
+void ChildProcess::write(std::string bytes) {
+  if (closed_ || !in_.is_open() || bytes.empty()) return;
+  unwritten_bytes_ += bytes.size();
+  unwritten_.push_back(std::move(bytes));
+  if (!writing_) write_next();
+}
+
+void ChildProcess::write_next() {
+  if (unwritten_.empty() || closed_ || !in_.is_open()) return;
+  writing_ = true;
+  const std::string& first = unwritten_.front();
+  const auto rest = boost::asio::buffer(first.data() + written_of_first_, first.size() - written_of_first_);
+  in_.async_write_some(rest, [self = shared_from_this()](const error_code& error, size_t written) {
+    self->writing_ = false;
+    if (self->closed_) return;
+    if (error) {  // a broken pipe is no verdict: either the exit follows, or nothing does and a limit tells
+      self->unwritten_.clear();
+      self->written_of_first_ = self->unwritten_bytes_ = 0;
+      shut(self->in_);
+      self->events_.log("cannot write to its stdin: " + error.message());
+      return;
+    }
+    self->unwritten_bytes_ -= written;
+    self->written_of_first_ += written;
+    if (self->written_of_first_ == self->unwritten_.front().size()) {
+      self->unwritten_.pop_front();
+      self->written_of_first_ = 0;
+    }
+    self->write_next();
+  });
+}
+
+// ---- the end
+void ChildProcess::watch_exit() {
+  pidfd_.async_wait(stream_descriptor::wait_read, [self = shared_from_this()](const error_code& error) {
+    if (error || self->exited_) return;
+    self->check_exit();
+    if (!self->exited_) self->watch_exit();
+  });
+}
+
+void ChildProcess::check_exit() {
+  if (exited_) return;
+  siginfo_t info{};
+  // WNOWAIT: as a zombie it holds its pid, and so the number of its group, until the last sweep.
+  if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != pid_) return;
+  exited_ = true;
+  if (!closed_ && check_exec()) {
+    drain();
+    if (!closed_) events_.exited(describe_exit(info.si_code, info.si_status));
+  }
+  if (ending_) sweep_later();
+}
+
+void ChildProcess::terminate() {
+  if (killing_ || reaped_) return;
+  ending_ = true;
+  tree_.refresh();
+  tree_.signal(SIGTERM);
+  tree_.signal(SIGCONT);  // a stopped process could not act on the first
+  sweep_later();
+}
+
+void ChildProcess::kill() {
+  if (reaped_) return;
+  ending_ = killing_ = true;
+  tree_.refresh();
+  tree_.signal(SIGKILL);
+  sweep_later();
+}
+
+void ChildProcess::sweep_later() {
+  if (sweeping_ || reaped_) return;
+  sweeping_ = true;
+  sweep_timer_.expires_after(exited_ && !swept_ ? std::chrono::milliseconds(0) : sweep_pause);  // mostly nothing is left by then
+  sweep_timer_.async_wait([self = shared_from_this()](const error_code& error) {
+    self->sweeping_ = false;
+    if (!error) self->sweep();
+  });
+}
+
+void ChildProcess::sweep() {
+  if (reaped_) return;
+  swept_ = exited_;
+  tree_.refresh();
+  if (!exited_ || !tree_.living().empty()) {
+    if (killing_) tree_.signal(SIGKILL);
+    sweep_later();
+    return;
+  }
+  ::waitpid(pid_, nullptr, WNOHANG);
+  forget_child(pid_);
+  reaped_ = true;
+  close_pipes();
+  if (!closed_) events_.tree_empty();
+}
+
+void ChildProcess::close_pipes() {
+  for (stream_descriptor* descriptor : {&in_, &out_, &err_, &exec_status_}) shut(*descriptor);
+  if (reaped_) shut(pidfd_);
+}
+
+void ChildProcess::close() {
+  if (closed_) return;
+  closed_ = true;
+  close_pipes();
+  if (!reaped_) kill();
+}
+
+}  // namespace vigil::process
