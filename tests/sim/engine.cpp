@@ -121,6 +121,7 @@ void Engine::step(uint64_t key) {
   if (job.answer == Answer::too_many && job.produced >= job.generate.max_new + 20) return finish(key, "length");
   print("T " + std::to_string(10 + job.produced % 50), key);
   ++job.produced;
+  if (job.produced > job.generate.max_new && job.stops == 0 && script_.stop) overran_ = job.produced - job.generate.max_new;
   later(script_.token_every, [this, key] { step(key); });
 }
 
@@ -162,6 +163,7 @@ void Engine::finish(uint64_t key, const std::string& how) {
   if (found == open_.end()) return;
   const Work job = found->second;
   open_.erase(found);
+  overran_ = 0;
   const std::string done = "DONE " + std::to_string(job.produced) + " 8 10 10 " + how;
   print(done, key);
   if (job.answer == Answer::stray_done && job.produced > 0) print(done, key);
@@ -177,6 +179,7 @@ void Engine::stop(std::optional<uint64_t> request) {
   }
   const auto found = open_.find(key);
   if (found == open_.end()) return;  // it has just ended: an idle STOP
+  overran_ = 0;
   if (++found->second.stops > 1) events_.violation("two STOPs for one request");
   if (frozen_) return;
   switch (script_.on_stop) {

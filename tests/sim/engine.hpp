@@ -43,6 +43,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   bool has_ids() const { return script_.ids; }
   bool beats() const { return script_.beat_ms > 0; }
   bool healthy() const { return healthy_; }
+  int64_t overran() const { return overran_; }        // tokens printed past max_new without a STOP, by an engine that knows STOP
 
  private:
   struct Work {
@@ -75,6 +76,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   TimePoint last_output_{}, usage_asked_{};
   Duration cpu_{};
   size_t requests_ = 0;
+  int64_t overran_ = 0;
   uint64_t steps_ = 0, next_key_ = 1;
   std::map<uint64_t, Work> open_;                     // by req= when tagged, else by our own count
 };

@@ -132,14 +132,30 @@ void World::client_leaves(size_t index) {
   daemon_event(0, [this, index] {
     note("client " + std::to_string(index) + " leaves");
     const bool was_open = clients_[index]->endings == 0;
+    const bool ran = was_open && running("r" + std::to_string(index));
+    const auto& ready = conductor_->child().ready();
+    const uint64_t stops = stops_written_;
     clients_[index]->left = true;
     desk_->leave(clients_[index]->key, clock_.now());
+    const uint64_t written = stops_written_ - stops;
+    if (ran && ready && ready->stop && written != 1 && !erring()) fail("a client left a running request and " + std::to_string(written) + " STOPs were written");
+    if (!ran && written != 0) fail("STOP for a request that did not run");
     if (clients_[index]->endings != 1) fail("a client that left has no ending");
     if (was_open && clients_[index]->ending && !std::holds_alternative<turn::Cancelled>(clients_[index]->ending->how)) {
       fail("a request whose client left was not counted as cancelled");
     }
   });
 }
+
+bool World::running(const std::string& id) const {
+  for (const auto& one : desk_->snapshot(clock_.now()).active) {
+    if (one.id == id) return one.phase == turn::Phase::prefill || one.phase == turn::Phase::decoding;
+  }
+  return false;
+}
+
+// A lease that said ERR is over for the engine: it is not sent STOP.
+bool World::erring() const { return last_error_ && clock_.now() - *last_error_ <= milliseconds(200); }
 
 void World::client_blocks(size_t index) {
   daemon_event(0, [this, index] {
@@ -248,6 +264,7 @@ void World::spawn(supervise::Generation generation) {
   events.line = [this, generation](std::string line) {
     daemon_event(generation, [this, line = std::move(line)] {
       note("> " + line);
+      if (line.find("ERR") != std::string::npos) last_error_ = clock_.now();
       if (line[0] == '@' && line.find(" DONE") != std::string::npos) finished_tags_.insert(std::stoull(line.substr(1)));
       conductor_->stdout_line(line, false);
     });
@@ -296,6 +313,7 @@ void World::kill() {
 
 void World::write(std::string line) {
   note("< " + line.substr(0, line.size() - 1));
+  if (line.starts_with("STOP")) ++stops_written_;
   if (line.starts_with("STOP ") && finished_tags_.count(std::stoull(line.substr(5))) != 0) fail("STOP after the DONE of a request was read");
   engine_->receive(line);
 }
@@ -303,6 +321,7 @@ void World::write(std::string line) {
 void World::pause_reading(bool paused) {
   reading_paused_ = paused;
   note(paused ? "reading pauses" : "reading goes on");
+  last_thaw_ = clock_.now();
   if (!paused) clock_.in(Duration::zero(), [this] { if (!frozen_until_) deliver_held(); });
 }
 
@@ -315,6 +334,7 @@ void World::state_changed() {
 void World::killed(supervise::Trouble why) {
   if (why != supervise::Trouble::stalled && why != supervise::Trouble::silent) return;
   if (engine_->healthy()) fail("a healthy engine was accused of hanging: " + conductor_->child().reason());
+  if (why == supervise::Trouble::stalled && engine_->spinning() && !engine_->beats()) fail("an engine that burns CPU was called stalled");
 }
 
 // ---- invariants
@@ -327,6 +347,9 @@ void World::check() {
   const auto deadline = conductor_->deadline();
   if (view.loading > 0 && !deadline) fail("a request waits for a load that nobody bounds");
   if (view.running > 0 && !deadline && !desk_->deadline()) fail("a request runs without a timer");
+  if (conductor_->child().state() == supervise::ChildState::backoff && view.loading + view.queued > 0) fail("a request waits through a back-off");
+  if (engine_ && conductor_->child().state() == supervise::ChildState::ready && !reading_paused_ &&
+      clock_.now() - last_thaw_ > seconds(5) && engine_->overran() > 10) fail("an engine went on past its answer and was not stopped");
   if (view.queued > 0 && view.running == 0) fail("a request is queued although nothing runs");
   uint64_t open = 0;
   for (const auto& client : clients_) {

@@ -64,6 +64,8 @@ class World final : public process::Hands {
   void arrive();
   void client_leaves(size_t index);
   void client_blocks(size_t index);
+  bool running(const std::string& id) const;
+  bool erring() const;
   void freeze();                                        // the daemon stands still for a while (SIGSTOP, swap)
   void shut_down();
   void daemon_event(uint64_t generation, std::function<void()> what);  // now, or when the daemon turns again
@@ -86,14 +88,15 @@ class World final : public process::Hands {
   std::unique_ptr<turn::Desk> desk_;
   std::shared_ptr<Engine> engine_;
   supervise::Generation generation_ = 0;
-  std::vector<std::shared_ptr<Engine>> graveyard_;      // earlier processes; nothing of them may live when another is spawned
+  std::vector<std::shared_ptr<Engine>> graveyard_;      // earlier processes: their late events must still find them
   std::deque<std::pair<uint64_t, std::function<void()>>> held_;  // what a frozen or paused daemon has not read yet
   std::vector<std::unique_ptr<Client>> clients_;
   std::set<uint64_t> finished_tags_;
   std::optional<TimePoint> timer_;
-  uint64_t timer_epoch_ = 0;
+  uint64_t timer_epoch_ = 0, stops_written_ = 0;
+  std::optional<TimePoint> last_error_;
   std::optional<TimePoint> frozen_until_;
-  bool reading_paused_ = false, faults_over_ = false, soon_ = false, closed_ = false, sampled_ = false;
+  bool reading_paused_ = false, faults_over_ = false, soon_ = false, closed_ = false;
   int64_t gauge_running_ = 0, gauge_queued_ = 0;
   TimePoint last_thaw_{};
   WorldResult result_;

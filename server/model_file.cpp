@@ -1,0 +1,85 @@
+// Header and vocabulary of a model file for the daemon.
+#include "server/model_file.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <sys/stat.h>
+
+#include "engine/gguf/file.hpp"
+
+namespace vigil {
+
+namespace {
+
+constexpr size_t max_template_bytes = 4u << 20;
+
+std::string file_stem(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
+  if (name.ends_with(".gguf")) name.resize(name.size() - 5);
+  return name;
+}
+
+Result<std::string> read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return Error{"chat_template_file: cannot read " + path + ": " + std::strerror(errno)};
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (text.size() > max_template_bytes) return Error{"chat_template_file: " + path + " is larger than 4 MiB"};
+  return text;
+}
+
+}  // namespace
+
+Result<std::string> find_bundled_model(const std::string& program_dir) {
+  const std::string name = "models/vigil-tiny.gguf";
+  const std::string places[] = {program_dir + "/../" + name, program_dir + "/../share/vigil/" + name, name};
+  std::string tried;
+  for (const auto& place : places) {
+    struct stat info {};
+    if (::stat(place.c_str(), &info) == 0) return place;
+    tried += (tried.empty() ? "" : ", ") + place;
+  }
+  return Error{"the bundled model is at none of " + tried + "; name a model with --model FILE.gguf"};
+}
+
+Result<std::shared_ptr<const api::Model>> read_model(const std::string& path, const config::Config& config) {
+  const auto source = gguf::open_pread(path);
+  if (!source) return Error{"model: " + source.error()};
+  const auto in_file = [&path](const std::string& what) { return Error{"model " + path + ": " + what}; };
+  const auto file = gguf::File::parse(**source);
+  if (!file) return in_file(file.error());
+  auto vocabulary = gguf::Vocabulary::from(*file);
+  if (!vocabulary) return in_file(vocabulary.error());
+
+  auto model = std::make_shared<api::Model>();
+  model->vocabulary = std::make_shared<const gguf::Vocabulary>(std::move(*vocabulary));
+  auto tokenizer = gguf::make_tokenizer(*model->vocabulary);
+  if (!tokenizer) return in_file(tokenizer.error());
+  model->tokenizer = std::move(*tokenizer);
+
+  const auto name = file->string_or("general.name", "");
+  if (!name) return in_file(name.error());
+  model->id = !config.model_name.empty() ? config.model_name : !name->empty() ? *name : file_stem(path);
+  model->aliases = config.aliases;
+  const auto architecture = file->string_or("general.architecture", "");
+  if (!architecture) return in_file(architecture.error());
+  const auto context = file->integer_or(*architecture + ".context_length", 0);
+  if (!context) return in_file(context.error());
+  model->trained_context = *context;
+  if (config.chat_template_file.empty()) {
+    const auto text = file->string_or("tokenizer.chat_template", "");
+    if (!text) return in_file(text.error());
+    model->chat_template = *text;
+  } else {
+    auto text = read_text(config.chat_template_file);
+    if (!text) return Error{text.error()};
+    model->chat_template = std::move(*text);
+  }
+  struct stat info {};
+  if (::stat(path.c_str(), &info) == 0) model->created = info.st_mtime;
+  return std::shared_ptr<const api::Model>(std::move(model));
+}
+
+}  // namespace vigil

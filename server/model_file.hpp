@@ -1,0 +1,19 @@
+// Reads what the daemon needs of a model file: its name, vocabulary and chat template. By pread, never mapped: the file may change under us.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "protocol/result.hpp"
+#include "server/api/api.hpp"
+#include "server/config/config.hpp"
+
+namespace vigil {
+
+// The bundled model: beside the program (bin/../models, bin/../share/vigil/models) or in ./models. An error lists the places.
+Result<std::string> find_bundled_model(const std::string& program_dir);
+
+// `path` is what engine and vocabulary use. Errors name the file and the field.
+Result<std::shared_ptr<const api::Model>> read_model(const std::string& path, const config::Config& config);
+
+}  // namespace vigil

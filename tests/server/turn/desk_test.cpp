@@ -1,0 +1,461 @@
+// The desk: one ending a request, cancels, leases, limits. The engine is a recording port, time is moved by hand.
+#include <catch2/catch.hpp>
+
+#include "server/turn/desk.hpp"
+
+using namespace vigil;
+using namespace vigil::turn;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct Port final : TurnPort {
+  std::vector<LeaseId> started, cancelled;
+  std::vector<std::pair<LeaseId, LeaseEnd>> released;
+  std::vector<int64_t> max_new;
+  int needed = 0;
+  std::vector<bool> pauses;
+  void need_engine() override { ++needed; }
+  void start(LeaseId lease, const Request&, int64_t max) override {
+    started.push_back(lease);
+    max_new.push_back(max);
+  }
+  void cancel(LeaseId lease) override { cancelled.push_back(lease); }
+  void release(LeaseId lease, LeaseEnd end) override { released.emplace_back(lease, end); }
+  void pause_output(bool paused) override { pauses.push_back(paused); }
+};
+
+struct Record {
+  std::vector<int> tokens;
+  std::vector<Ending> endings;
+  std::optional<size_t> stop_after;
+  const RequestError& error() const { return std::get<Failed>(endings.at(0).how).error; }
+  ErrorCode code() const { return error().code; }
+  Finish finish() const { return std::get<Finished>(endings.at(0).how).finish; }
+  bool cancelled() const { return std::holds_alternative<Cancelled>(endings.at(0).how); }
+};
+
+struct Sink final : ReplySink {
+  explicit Sink(Record& record) : record_(record) {}
+  Verdict on_token(const protocol::Token& token) override {
+    record_.tokens.push_back(token.id);
+    return record_.stop_after && record_.tokens.size() >= *record_.stop_after ? Verdict::stop : Verdict::more;
+  }
+  void on_end(const Ending& ending) override { record_.endings.push_back(ending); }
+  Record& record_;
+};
+
+struct Bench {
+  DeskLimits limits;
+  Port port;
+  std::vector<std::string> logs;
+  std::unique_ptr<Desk> desk;
+  std::vector<std::unique_ptr<Record>> records;
+  TimePoint now = TimePoint{} + 1h;
+  EngineView view;
+
+  explicit Bench(DeskLimits with = {}) : limits(with) {
+    if (limits.queue_wait == Duration{}) limits.queue_wait = 600s;
+    DeskObserver observer;
+    observer.log = [this](const std::string& line) { logs.push_back(line); };
+    desk = std::make_unique<Desk>(limits, port, observer);
+  }
+  ~Bench() { desk.reset(); }
+  void ready(int slots = 0, int64_t context = 4096) {
+    view = {EnginePhase::ready, view.generation + 1, context, std::max(1, slots), slots > 0, true, false, "", 0};
+    desk->engine_changed(view, now);
+  }
+  void phase(EnginePhase phase) {
+    view.phase = phase;
+    desk->engine_changed(view, now);
+  }
+  std::pair<RequestKey, Record*> submit(int64_t max_new = 16, size_t prompt = 4, uint64_t fingerprint = 0, const std::string& client = "c") {
+    Request request;
+    request.id = "r" + std::to_string(records.size());
+    request.client = client;
+    request.prompt.assign(prompt, 5);
+    request.max_new = max_new;
+    request.end_ids = {2};
+    request.fingerprint = fingerprint;
+    records.push_back(std::make_unique<Record>());
+    Record* record = records.back().get();
+    return {desk->submit(std::move(request), std::make_unique<Sink>(*record), now), record};
+  }
+  void line(LeaseId lease, const std::string& text) { desk->on_line(lease, protocol::parse_engine_line(text)->event, now); }
+};
+
+}  // namespace
+
+TEST_CASE("a request on a ready engine gets its tokens and one ending", "[desk]") {
+  Bench bench;
+  bench.ready();
+  auto [key, record] = bench.submit();
+  REQUIRE(bench.port.started.size() == 1);
+  const LeaseId lease = bench.port.started[0];
+  bench.line(lease, "RESUME 2");
+  bench.line(lease, "PP 4 4 1 1");
+  bench.line(lease, "T 10");
+  bench.line(lease, "T 11");
+  bench.line(lease, "DONE 2 4 1 1 stop");
+  CHECK(record->tokens == std::vector<int>{10, 11});
+  REQUIRE(record->endings.size() == 1);
+  CHECK(record->finish() == Finish::stop);
+  CHECK(record->endings[0].usage.prompt == 4);
+  CHECK(record->endings[0].usage.cached == 2);
+  CHECK(record->endings[0].usage.generated == 2);
+  CHECK(bench.port.cancelled.empty());  // T9: a normal end sends no cancel
+  REQUIRE(bench.port.released.size() == 1);
+  CHECK(bench.port.released[0].second == LeaseEnd::answered);
+  CHECK(bench.desk->idle());
+  bench.desk->leave(key, bench.now);    // T1: a finished key is inert
+  CHECK(record->endings.size() == 1);
+  CHECK(bench.desk->snapshot(bench.now).served == 1);
+}
+
+TEST_CASE("T4 leaving in mid-stream cancels once and frees the next", "[desk]") {
+  Bench bench;
+  bench.ready();
+  auto [first, one] = bench.submit();
+  auto [second, two] = bench.submit();
+  const LeaseId lease = bench.port.started[0];
+  bench.line(lease, "T 10");
+  bench.desk->leave(first, bench.now);
+  bench.desk->leave(first, bench.now);
+  CHECK(bench.port.cancelled == std::vector<LeaseId>{lease});
+  REQUIRE(one->endings.size() == 1);
+  CHECK(one->cancelled());
+  CHECK(bench.port.started.size() == 1);  // the untagged engine is not free before its DONE
+  bench.line(lease, "T 11");
+  CHECK(bench.port.cancelled.size() == 1);
+  bench.line(lease, "DONE 2 4 1 1 cancel");
+  CHECK(bench.port.started.size() == 2);
+  CHECK(two->endings.empty());
+  bench.line(lease, "DONE 2 4 1 1 cancel");  // S20: a late line of a closed lease
+  bench.line(lease, "T 99");
+  CHECK(two->tokens.empty());
+  CHECK(two->endings.empty());
+}
+
+TEST_CASE("T6 leaving the queue never reaches the engine", "[desk]") {
+  Bench bench;
+  bench.ready();
+  bench.submit();
+  auto [second, two] = bench.submit();
+  CHECK(bench.desk->snapshot(bench.now).queued == 1);
+  bench.desk->leave(second, bench.now);
+  CHECK(bench.desk->snapshot(bench.now).queued == 0);
+  CHECK(two->cancelled());
+  bench.line(bench.port.started[0], "DONE 0 4 1 1 stop");
+  CHECK(bench.port.started.size() == 1);
+  CHECK(bench.port.cancelled.empty());
+}
+
+TEST_CASE("an end token ends the answer unseen; STOP only when the engine goes on", "[desk]") {
+  Bench bench;
+  bench.ready();
+  auto [key, record] = bench.submit();
+  const LeaseId lease = bench.port.started[0];
+  bench.line(lease, "T 10");
+  bench.line(lease, "T 2");
+  REQUIRE(record->endings.size() == 1);
+  CHECK(record->finish() == Finish::stop);
+  CHECK(record->tokens == std::vector<int>{10});
+  CHECK(bench.port.cancelled.empty());
+  SECTION("it stops by itself") {
+    bench.line(lease, "DONE 2 4 1 1 stop");
+    CHECK(bench.port.cancelled.empty());
+  }
+  SECTION("it goes on") {
+    bench.line(lease, "T 12");
+    bench.line(lease, "T 13");
+    CHECK(bench.port.cancelled == std::vector<LeaseId>{lease});
+    CHECK(record->tokens == std::vector<int>{10});
+  }
+}
+
+TEST_CASE("tokens beyond max_new are dropped, the request ends as length, STOP is sent once", "[desk]") {
+  Bench bench;
+  bench.ready();
+  auto [key, record] = bench.submit(2);
+  const LeaseId lease = bench.port.started[0];
+  for (int n = 0; n < 6; ++n) bench.line(lease, "T 10");
+  REQUIRE(record->endings.size() == 1);
+  CHECK(record->finish() == Finish::length);
+  CHECK(record->tokens.size() == 2);
+  CHECK(record->endings[0].usage.generated == 2);
+  CHECK(bench.port.cancelled == std::vector<LeaseId>{lease});
+}
+
+TEST_CASE("a stop string ends the answer and stops the engine", "[desk]") {
+  Bench bench;
+  bench.ready();
+  auto [key, record] = bench.submit();
+  record->stop_after = 2;
+  const LeaseId lease = bench.port.started[0];
+  bench.line(lease, "T 10");
+  bench.line(lease, "T 11");
+  REQUIRE(record->endings.size() == 1);
+  CHECK(record->finish() == Finish::stop);
+  CHECK(bench.port.cancelled == std::vector<LeaseId>{lease});
+}
+
+TEST_CASE("a stray DONE for tokens that never came is ignored and logged; DONE 0 is an empty answer", "[desk]") {
+  Bench bench;
+  bench.ready();
+  auto [key, record] = bench.submit();
+  const LeaseId lease = bench.port.started[0];
+  bench.line(lease, "DONE 7 4 1 1 stop");
+  CHECK(record->endings.empty());
+  CHECK(bench.logs.size() == 1);
+  bench.line(lease, "DONE 0 4 1 1 stop");
+  REQUIRE(record->endings.size() == 1);
+  CHECK(record->endings[0].usage.generated == 0);
+}
+
+TEST_CASE("S8 ERR ends its request when it is settled, and nothing is started meanwhile", "[desk]") {
+  Bench bench;
+  bench.ready(2);
+  auto [first, one] = bench.submit();
+  const LeaseId lease = bench.port.started[0];
+  bench.line(lease, "ERR out of memory");
+  auto [second, two] = bench.submit();
+  CHECK(bench.port.started.size() == 1);
+  CHECK(one->endings.empty());
+  bench.desk->error_settled(lease, "", bench.now);
+  REQUIRE(one->endings.size() == 1);
+  CHECK(one->code() == ErrorCode::engine_error);
+  CHECK(one->error().message == "out of memory");
+  CHECK(bench.port.started.size() == 2);
+  CHECK(bench.port.released[0].second == LeaseEnd::not_answered);
+}
+
+TEST_CASE("S9 ERR and then the process's end: both are in the reason", "[desk]") {
+  Bench bench;
+  bench.ready();
+  auto [key, record] = bench.submit();
+  bench.line(bench.port.started[0], "ERR device lost");
+  EngineLoss loss;
+  loss.error = {ErrorCode::engine_crashed, "exited with status 7", "", 1};
+  bench.desk->engine_lost(1, loss, bench.now);
+  REQUIRE(record->endings.size() == 1);
+  CHECK(record->code() == ErrorCode::engine_error);
+  CHECK(record->error().message == "device lost (exited with status 7)");
+}
+
+TEST_CASE("S10 S12 a death ends what ran and moves what waited to the next load", "[desk]") {
+  Bench bench;
+  bench.ready();
+  auto [first, one] = bench.submit();
+  auto [second, two] = bench.submit();
+  EngineLoss loss;
+  loss.error = {ErrorCode::engine_crashed, "killed by signal 9 (SIGKILL)", "", 1};
+  bench.desk->engine_lost(1, loss, bench.now);
+  bench.phase(EnginePhase::stopping);
+  REQUIRE(one->endings.size() == 1);
+  CHECK(one->code() == ErrorCode::engine_crashed);
+  CHECK(two->endings.empty());
+  CHECK(bench.desk->snapshot(bench.now).loading == 1);
+  CHECK(bench.port.needed == 0);
+  bench.phase(EnginePhase::failed);
+  CHECK(bench.port.needed == 1);
+  bench.ready();
+  CHECK(bench.port.started.size() == 2);
+}
+
+TEST_CASE("a failed load ends everyone who waited for it; back-off refuses at once", "[desk]") {
+  Bench bench;
+  auto [first, one] = bench.submit();
+  CHECK(bench.port.needed == 1);
+  bench.phase(EnginePhase::starting);
+  auto [second, two] = bench.submit();
+  bench.desk->load_failed({ErrorCode::engine_not_ready, "did not report READY", "", 5}, bench.now);
+  CHECK(one->code() == ErrorCode::engine_not_ready);
+  CHECK(two->code() == ErrorCode::engine_not_ready);
+  bench.phase(EnginePhase::stopping);
+  auto [third, three] = bench.submit();
+  CHECK(three->endings.empty());
+  bench.view.retry_in_s = 7;
+  bench.phase(EnginePhase::backoff);
+  CHECK(three->code() == ErrorCode::engine_crash_loop);
+  auto [fourth, four] = bench.submit();
+  CHECK(four->code() == ErrorCode::engine_crash_loop);
+  CHECK(four->error().retry_after_s == 7);
+  const auto totals = bench.desk->snapshot(bench.now);
+  CHECK(totals.failed == 3);
+  CHECK(totals.rejected == 1);
+}
+
+TEST_CASE("T11 queue.limit counts what is queued, and queue.wait_s runs there only", "[desk]") {
+  DeskLimits limits;
+  limits.queue_limit = 2;
+  limits.queue_wait = 10s;
+  Bench bench(limits);
+  for (int n = 0; n < 4; ++n) bench.submit();  // loading: not counted, not timed
+  CHECK_FALSE(bench.desk->deadline());
+  CHECK(bench.desk->snapshot(bench.now).loading == 4);
+  bench.now += 1h;
+  bench.desk->tick(bench.now);
+  bench.ready();
+  CHECK(bench.desk->snapshot(bench.now).queued == 3);
+  auto [key, record] = bench.submit();
+  CHECK(record->code() == ErrorCode::queue_full);
+  CHECK(record->error().message.find("queue.limit") != std::string::npos);
+  REQUIRE(bench.desk->deadline());
+  CHECK(*bench.desk->deadline() == bench.now + 10s);
+  bench.now += 10s;
+  bench.desk->tick(bench.now);
+  CHECK(bench.desk->snapshot(bench.now).queued == 0);
+  CHECK(bench.records[1]->code() == ErrorCode::queue_timeout);
+  CHECK(bench.records[0]->endings.empty());
+}
+
+TEST_CASE("H2 a prompt that does not fit is refused with both numbers, at once or when READY tells", "[desk]") {
+  Bench bench;
+  auto [early, before] = bench.submit(16, 300);
+  bench.ready(0, 256);
+  REQUIRE(before->endings.size() == 1);
+  CHECK(before->code() == ErrorCode::context_length_exceeded);
+  auto [late, after] = bench.submit(16, 256);
+  CHECK(after->code() == ErrorCode::context_length_exceeded);
+  CHECK(after->error().message.find("256 tokens") != std::string::npos);
+  CHECK(bench.port.started.empty());
+  bench.submit(100, 250);
+  CHECK(bench.port.max_new.back() == 6);
+  bench.line(bench.port.started[0], "DONE 0 4 1 1 stop");
+  bench.submit(100, 255);
+  CHECK(bench.port.max_new.back() == 1);
+}
+
+TEST_CASE("a request that was running at two deaths is refused for ten minutes", "[desk]") {
+  Bench bench;
+  EngineLoss loss;
+  loss.error = {ErrorCode::engine_crashed, "killed by signal 11 (SIGSEGV)", "", 1};
+  for (Generation generation = 1; generation <= 2; ++generation) {
+    bench.ready();
+    bench.submit(16, 4, 77);
+    bench.desk->engine_lost(generation, loss, bench.now);
+    bench.phase(EnginePhase::failed);
+  }
+  bench.ready();
+  auto [again, refused] = bench.submit(16, 4, 77);
+  CHECK(refused->code() == ErrorCode::request_crashes_engine);
+  auto [other, accepted] = bench.submit(16, 4, 78);
+  CHECK(accepted->endings.empty());
+  bench.now += 10min;
+  auto [later, allowed] = bench.submit(16, 4, 77);
+  CHECK(allowed->endings.empty());
+}
+
+TEST_CASE("slots: as many requests as READY offers, each with its own lease", "[desk]") {
+  Bench bench;
+  bench.ready(3);
+  for (int n = 0; n < 5; ++n) bench.submit();
+  CHECK(bench.port.started.size() == 3);
+  bench.line(bench.port.started[1], "DONE 0 4 1 1 stop");
+  CHECK(bench.port.started.size() == 4);
+  CHECK(bench.records[1]->endings.size() == 1);
+  CHECK(bench.records[0]->endings.empty());
+}
+
+TEST_CASE("a slow reader that is alone pauses the engine for write_s, then is cancelled", "[desk]") {
+  DeskLimits limits;
+  limits.slow_reader_wait = 2s;
+  Bench bench(limits);
+  bench.ready();
+  auto [key, record] = bench.submit();
+  bench.desk->reader_blocked(key, bench.now);
+  bench.desk->reader_blocked(key, bench.now);
+  CHECK(bench.port.pauses == std::vector<bool>{true});
+  SECTION("it reads on") {
+    bench.desk->reader_ready(key, bench.now);
+    CHECK(bench.port.pauses == std::vector<bool>{true, false});
+    CHECK(record->endings.empty());
+  }
+  SECTION("it does not") {
+    bench.now += 2s;
+    CHECK(*bench.desk->deadline() == bench.now);
+    bench.desk->tick(bench.now);
+    REQUIRE(record->cancelled());
+    CHECK(bench.port.pauses == std::vector<bool>{true, false});
+    CHECK(bench.port.cancelled.size() == 1);
+  }
+}
+
+TEST_CASE("a slow reader beside others is ended at once and nothing is paused", "[desk]") {
+  Bench bench;
+  bench.ready(2);
+  auto [slow, one] = bench.submit();
+  auto [fast, two] = bench.submit();
+  bench.desk->reader_blocked(slow, bench.now);
+  CHECK(one->cancelled());
+  CHECK(two->endings.empty());
+  CHECK(bench.port.pauses.empty());
+}
+
+TEST_CASE("shutting down ends what waits, lets run what runs, and accepts nothing", "[desk]") {
+  Bench bench;
+  bench.ready();
+  auto [running, one] = bench.submit();
+  auto [waiting, two] = bench.submit();
+  bench.desk->close(bench.now);
+  CHECK(one->endings.empty());
+  CHECK(two->code() == ErrorCode::shutting_down);
+  auto [late, three] = bench.submit();
+  CHECK(three->code() == ErrorCode::shutting_down);
+  bench.desk->end_running({ErrorCode::shutting_down, "too long", "", 5}, bench.now);
+  CHECK(one->code() == ErrorCode::shutting_down);
+  CHECK(bench.port.cancelled.size() == 1);
+}
+
+TEST_CASE("T15 a long request is told once in the log and never ended for it", "[desk]") {
+  DeskLimits limits;
+  limits.queue_warn = 600s;
+  Bench bench(limits);
+  bench.ready();
+  auto [key, record] = bench.submit();
+  bench.now += 600s;
+  bench.desk->tick(bench.now);
+  bench.now += 600s;
+  bench.desk->tick(bench.now);
+  CHECK(bench.logs.size() == 1);
+  CHECK(record->endings.empty());
+}
+
+TEST_CASE("T16 the status counts what it lists", "[desk]") {
+  Bench bench;
+  bench.ready();
+  auto [first, one] = bench.submit();
+  bench.submit();
+  bench.line(bench.port.started[0], "PP 2 4 1 1");
+  auto view = bench.desk->snapshot(bench.now);
+  CHECK(view.running == 1);
+  CHECK(view.queued == 1);
+  REQUIRE(view.active.size() == 2);
+  CHECK(view.active[0].phase == Phase::prefill);
+  CHECK(view.active[0].prefilled == 2);
+  CHECK(view.active[1].phase == Phase::queued);
+  bench.desk->leave(first, bench.now);
+  view = bench.desk->snapshot(bench.now);
+  CHECK(view.running == 1);
+  REQUIRE(view.active.size() == 2);
+  CHECK(view.active[0].phase == Phase::stopping);
+}
+
+TEST_CASE("a request cannot be dropped without an ending", "[desk]") {
+  Bench bench;
+  auto [key, record] = bench.submit();
+  bench.desk.reset();
+  REQUIRE(record->endings.size() == 1);
+  CHECK(record->code() == ErrorCode::internal_error);
+}
+
+TEST_CASE("a cancel by the API names its request by id", "[desk]") {
+  Bench bench;
+  bench.ready();
+  auto [key, record] = bench.submit();
+  CHECK_FALSE(bench.desk->cancel("nobody", bench.now));
+  CHECK(bench.desk->cancel("r0", bench.now));
+  CHECK(record->cancelled());
+  CHECK(bench.port.cancelled.size() == 1);
+  CHECK_FALSE(bench.desk->cancel("r0", bench.now));
+}
