@@ -1,0 +1,169 @@
+// The engine against what another implementation computes: greedy tokens of stories260K, logits and dequantised rows of the golden files.
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "engine/compute/cpu/dequantise.hpp"
+#include "engine/gguf/byte_source.hpp"
+#include "engine/schedule/slot.hpp"
+
+using namespace vigil;
+
+namespace {
+
+const std::string shared_folder = VIGIL_SHARED_DIR;
+
+std::string slurp(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  INFO(path);
+  REQUIRE(file);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+nlohmann::json json_of(const std::string& path) { return nlohmann::json::parse(slurp(path)); }
+
+std::vector<float> floats_of(const std::string& path) {
+  const std::string bytes = slurp(path);
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
+  return values;
+}
+
+std::unique_ptr<schedule::Runtime> load(const std::string& path, int threads = 1) {
+  schedule::RuntimeOptions options;
+  options.kv_type = compute::KvType::f32;
+  options.context = 512;
+  options.outputs = 128;
+  options.backend.threads = threads;
+  auto runtime = schedule::Runtime::load(path, options, [](double) { return true; });
+  INFO(path << (runtime ? "" : ": " + runtime.error()));
+  REQUIRE(runtime);
+  return std::move(*runtime);
+}
+
+// Greedy ids after the prompt, through the slot as a request takes it; end tokens are not honoured when `raw`.
+std::vector<int32_t> greedy(schedule::Runtime& runtime, const std::vector<int32_t>& prompt, int64_t count) {
+  schedule::Slot slot(runtime, 500, [] { return std::chrono::steady_clock::now(); });
+  std::vector<int32_t> ids;
+  slot.run({std::nullopt, count, prompt, {}}, [&](protocol::EngineEvent event) {
+    if (const auto* token = std::get_if<protocol::Token>(&event)) ids.push_back(token->id);
+  });
+  return ids;
+}
+
+// How many leading steps are decided by more than `gap`.
+size_t certain_steps(const nlohmann::json& gaps, double gap) {
+  size_t steps = 0;
+  while (steps < gaps.size() && gaps[steps].get<double>() >= gap) ++steps;
+  return steps;
+}
+
+void check_prefix(const std::vector<int32_t>& ours, const std::vector<int32_t>& theirs, size_t count) {
+  count = std::min(count, theirs.size());
+  REQUIRE(ours.size() >= count);
+  CHECK(std::vector<int32_t>(ours.begin(), ours.begin() + static_cast<std::ptrdiff_t>(count)) ==
+        std::vector<int32_t>(theirs.begin(), theirs.begin() + static_cast<std::ptrdiff_t>(count)));
+}
+
+// Logits of the scored positions against the all-float reference, then greedy text.
+void check_golden(const std::string& name) {
+  INFO(name);
+  const std::string base = shared_folder + "/golden/" + name;
+  const nlohmann::json facts = json_of(base + ".json");
+  const auto runtime = load(base + ".gguf");
+  const auto tokens = facts.at("tokens").get<std::vector<int32_t>>();
+  const auto positions = facts.at("positions").get<std::vector<int64_t>>();
+  const std::vector<float> expected = floats_of(base + ".ref32.logits.f32");
+  const size_t width = static_cast<size_t>(runtime->model().vocabulary());
+  REQUIRE(expected.size() == positions.size() * width);
+
+  cache::Sequence sequence(runtime->pool());
+  REQUIRE(sequence.reserve(static_cast<int64_t>(tokens.size())));
+  REQUIRE(runtime->step(sequence, tokens, static_cast<int64_t>(tokens.size())) == compute::RunOutcome::finished);
+  std::vector<float> row(width);
+  double worst = 0, square = 0;
+  for (size_t i = 0; i < positions.size(); ++i) {
+    runtime->read_scores(positions[i], row);
+    for (size_t c = 0; c < width; ++c) {
+      const double difference = static_cast<double>(row[c]) - static_cast<double>(expected[i * width + c]);
+      worst = std::max(worst, std::isnan(difference) ? 1e9 : std::abs(difference));
+      square += difference * difference;
+    }
+  }
+  const double rms = std::sqrt(square / static_cast<double>(expected.size()));
+  CAPTURE(worst, rms);
+  CHECK(worst <= 2e-4);
+  CHECK(rms <= 2e-5);
+  sequence.truncate(0);
+
+  // The reference went on after end tokens; ours stops there, so the comparison does as well.
+  const nlohmann::json& reference = facts.at("ref32_greedy");
+  const auto theirs = reference.at("tokens").get<std::vector<int32_t>>();
+  size_t count = certain_steps(reference.at("gap"), 0.002);
+  for (size_t i = 0; i < count; ++i) {
+    if (runtime->ends(theirs[i])) count = i;
+  }
+  CHECK(count >= 10);
+  check_prefix(greedy(*runtime, tokens, static_cast<int64_t>(theirs.size())), theirs, count);
+}
+
+}  // namespace
+
+TEST_CASE("stories260K continues every prompt as the reference does") {
+  const nlohmann::json facts = json_of(shared_folder + "/models/stories260K-greedy.json");
+  for (const int threads : {1, 2}) {
+    const auto runtime = load(shared_folder + "/models/" + facts.at("model").get<std::string>(), threads);
+    REQUIRE(facts.at("rows").size() >= 8);
+    for (const nlohmann::json& row : facts.at("rows")) {
+      INFO(row.at("prompt").get<std::string>());
+      const auto theirs = row.at("greedy_tokens").get<std::vector<int32_t>>();
+      const auto ours = greedy(*runtime, row.at("prompt_tokens").get<std::vector<int32_t>>(), static_cast<int64_t>(theirs.size()));
+      check_prefix(ours, theirs, certain_steps(row.at("top2_gap"), 0.002));
+    }
+  }
+}
+
+TEST_CASE("golden llama models give the reference's logits and text") {
+  check_golden("arch-llama");
+  check_golden("arch-llama3-tied");
+}
+
+TEST_CASE("golden weight types give the reference's logits and text") {
+  for (const char* name : {"quant-F16", "quant-BF16", "quant-Q8_0"}) check_golden(name);
+}
+
+TEST_CASE("golden rows dequantise to the bit") {
+  const nlohmann::json index = json_of(shared_folder + "/golden/quant-dequant-index.json");
+  int compared = 0;
+  for (const auto& [name, entry] : index.items()) {
+    const std::string path = shared_folder + "/golden/" + entry.at("model_file").get<std::string>();
+    const auto source = gguf::open_pread(path);
+    REQUIRE(source);
+    const auto file = gguf::File::parse(**source);
+    if (!file) continue;  // types that this reader does not know
+    for (const nlohmann::json& row : entry.at("tensors")) {
+      const gguf::Tensor* tensor = file->tensor(row.at("tensor").get<std::string>());
+      if (tensor == nullptr || !compute::cpu::can_dequantise(tensor->type)) continue;
+      INFO(name << " " << tensor->name);
+      const std::vector<float> expected = floats_of(shared_folder + "/golden/" + row.at("file").get<std::string>());
+      const int64_t cols = tensor->cols(), rows = row.at("rows").get<int64_t>();
+      REQUIRE(static_cast<int64_t>(expected.size()) == rows * cols);
+      const uint64_t row_bytes = tensor->bytes / static_cast<uint64_t>(tensor->rows());
+      std::vector<std::byte> bytes(row_bytes);
+      std::vector<float> ours(static_cast<size_t>(cols));
+      for (int64_t r = 0; r < rows; ++r) {
+        REQUIRE((*source)->read(file->data_offset() + tensor->offset + static_cast<uint64_t>(r) * row_bytes, bytes));
+        compute::cpu::dequantise_row(tensor->type, bytes.data(), cols, ours.data());
+        CHECK(std::memcmp(ours.data(), expected.data() + r * cols, ours.size() * sizeof(float)) == 0);
+      }
+      ++compared;
+    }
+  }
+  CHECK(compared >= 6);  // F16, BF16 and Q8_0, two tensors each
+}
