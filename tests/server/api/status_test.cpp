@@ -55,7 +55,7 @@ TEST_CASE("Status has the contract's shape and numbers that agree", "[status]") 
                                         {"prefilled", status.at("active")[0].at("prefilled")}, {"generated", 1}}));
   CHECK(status.at("active")[1].at("phase") == "queued");
   CHECK(status.at("totals") == json({{"served", 0}, {"failed", 0}, {"cancelled", 0}, {"rejected", 0}}));
-  CHECK(status.size() == 6);
+  CHECK(status.size() == 7);
 }
 
 TEST_CASE("Metrics come as Prometheus text", "[status]") {
