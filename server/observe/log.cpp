@@ -1,14 +1,18 @@
-// spdlog to stderr; under systemd without time stamps (the journal has its own) and with "<3>" priorities.
+// spdlog to stderr; under systemd without time stamps (the journal has its own) and with "<3>" priorities. A stderr that nobody reads loses
+// lines; it never holds the daemon.
 #include "server/observe/log.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <mutex>
+#include <poll.h>
 #include <unistd.h>
 
 #include <spdlog/logger.h>
-#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/sinks/base_sink.h>
 
 #include "protocol/lines.hpp"
 
@@ -17,6 +21,7 @@ namespace vigil::observe {
 namespace {
 
 constexpr size_t child_line_bytes = 2048;  // what one line of a child may show in our log
+constexpr size_t log_line_bytes = 4096;    // PIPE_BUF: what poll promises to take without blocking
 
 std::string_view priority(Level level) {
   switch (level) {
@@ -38,10 +43,37 @@ spdlog::level::level_enum spdlog_level(Level level) {
   return spdlog::level::info;
 }
 
+// Up to PIPE_BUF bytes go into a pipe at once or not at all, and poll says beforehand whether they would. O_NONBLOCK would be simpler, but
+// the open file is shared with whoever started us.
+class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t formatted;
+    base_sink::formatter_->format(message, formatted);
+    std::string line(formatted.data(), std::min(formatted.size(), log_line_bytes));
+    if (line.size() < formatted.size()) line.replace(line.size() - 4, 4, "...\n");
+    if (lost_ > 0 && writable()) {
+      const std::string note = std::to_string(lost_) + " log lines were lost: stderr was full\n";
+      if (put(note)) lost_ = 0;
+    }
+    if (!writable() || !put(line)) ++lost_;
+  }
+  void flush_() override {}
+
+ private:
+  static bool writable() {
+    pollfd waiting{STDERR_FILENO, POLLOUT, 0};
+    return ::poll(&waiting, 1, 0) == 1 && (waiting.revents & POLLOUT) != 0;
+  }
+  static bool put(const std::string& line) { return ::write(STDERR_FILENO, line.data(), line.size()) == static_cast<ssize_t>(line.size()); }
+
+  size_t lost_ = 0;
+};
+
 }  // namespace
 
 struct Log::Impl {
-  spdlog::logger logger{"vigil", std::make_shared<spdlog::sinks::stderr_sink_mt>()};
+  spdlog::logger logger{"vigil", std::make_shared<StderrSink>()};
   bool journal = std::getenv("JOURNAL_STREAM") != nullptr;
 };
 
@@ -82,6 +114,11 @@ void ChildLog::write(uint64_t generation, std::string_view bytes, TimePoint now)
     }
     return;
   }
+  if (generation != generation_ && !partial_.empty()) {  // the last words of the one before, which ended in mid-line
+    line(generation_, partial_, now);
+    partial_.clear();
+  }
+  generation_ = generation;
   while (!bytes.empty()) {
     const size_t end = bytes.find('\n');
     const std::string_view part = bytes.substr(0, end);

@@ -43,6 +43,7 @@ class ChildLog {
   Log& log_;
   std::string name_, partial_;
   size_t lines_per_s_, lines_ = 0, suppressed_ = 0;
+  uint64_t generation_ = 0;
   TimePoint second_{};
   int file_ = -1;
 };
