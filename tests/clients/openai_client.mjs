@@ -1,11 +1,13 @@
-// The openai library against a running daemon: node openai_client.mjs BASE_URL. Exits 0 when all checks passed. The daemon serves a
+// The openai library against a running daemon: node openai_client.mjs BASE_URL END_TOKEN_ID. Exits 0 when all checks passed. The daemon serves a
 // small model with its real engine; what the model says does not matter here, that it arrives whole does.
 import assert from "node:assert/strict";
 import OpenAI from "openai";
 
-const base = process.argv[2];
+const [base, endToken] = process.argv.slice(2);
 const client = new OpenAI({ baseURL: `${base}/v1`, apiKey: "any", maxRetries: 0, timeout: 120_000 });
 const messages = [{ role: "system", content: "Be brief." }, { role: "user", content: "Tell me about the sea." }];
+// Long enough to be left in the middle: the model may not choose its end token.
+const long = { model: "", messages, temperature: 1, max_tokens: 1500, logit_bias: { [endToken]: -100 } };
 const status = async () => (await fetch(`${base}/status`)).json();
 
 async function until(condition, what) {
@@ -88,7 +90,7 @@ const checks = {
   async "abort in mid-stream, the next request is answered at once"() {
     for (let i = 0; i < 5; i++) {
       const before = (await status()).totals;
-      const stream = await client.chat.completions.create({ model: "", messages, temperature: 1, seed: i, max_tokens: 1500, stream: true });
+      const stream = await client.chat.completions.create({ ...long, seed: i, stream: true });
       let finished = false;
       for await (const chunk of stream) {
         finished ||= chunk.choices.some((choice) => choice.finish_reason);
@@ -108,7 +110,7 @@ const checks = {
   async "abort of a plain request by its signal"() {
     const before = (await status()).totals.cancelled;
     const controller = new AbortController();
-    const reply = client.chat.completions.create({ model: "", messages, temperature: 1, seed: 3, max_tokens: 1500 }, { signal: controller.signal });
+    const reply = client.chat.completions.create({ ...long, seed: 3 }, { signal: controller.signal });
     await until(async () => (await status()).requests.running === 1, "it runs");
     controller.abort();
     await assert.rejects(reply, OpenAI.APIUserAbortError);
@@ -141,8 +143,8 @@ const checks = {
         });
       }
     }
-    const long = [{ role: "user", content: "word ".repeat(20_000) }];
-    await assert.rejects(client.chat.completions.create({ model: "", messages: long }), (error) => error.code === "context_length_exceeded" && error.status === 400);
+    const tooLong = [{ role: "user", content: "word ".repeat(20_000) }];
+    await assert.rejects(client.chat.completions.create({ model: "", messages: tooLong }), (error) => error.code === "context_length_exceeded" && error.status === 400);
   },
 
   async "twenty at once are all answered"() {

@@ -49,7 +49,7 @@ def main():
     try:
         daemon = case.daemon(None, engine={"start": "eager", "stop_s": 5})
         daemon.await_engine("ready", 60)
-        result = subprocess.run(["node", args.script, f"http://127.0.0.1:{daemon.port}"], cwd=args.work, timeout=200 * SCALE, check=False)
+        result = subprocess.run(["node", args.script, f"http://127.0.0.1:{daemon.port}", str(case.letters.end_id)], cwd=args.work, timeout=200 * SCALE, check=False)
         failed = result.returncode != 0
         if not failed:
             daemon.alive(fake=False)
