@@ -9,7 +9,7 @@ TEST_CASE("flag over environment over file over default") {
   const Folder folder;
   const std::string file = folder.write("vigil.json", R"({"engine": {"ready_s": 1, "stall_s": 1, "step_s": 1}, // a remark
     "port": 1})");
-  Sources sources{file, {{"VIGIL_ENGINE_READY_S", "2"}, {"VIGIL_ENGINE_STALL_S", "2"}, {"HOME", "/root"}}, {"engine.ready_s=3", "port=4", "port=5"}, "/"};
+  Sources sources{file, {{"VIGIL_ENGINE_READY_S", "2"}, {"VIGIL_ENGINE_STALL_S", "2"}, {"HOME", "/home/someone"}}, {"engine.ready_s=3", "port=4", "port=5"}, "/"};
   const Loaded loaded = load(sources);
   INFO(joined(loaded.mistakes));
   REQUIRE(loaded.ok());
