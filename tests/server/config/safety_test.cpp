@@ -103,6 +103,12 @@ TEST_CASE("notes warn of limits that leave a wait unbounded") {
   CHECK(joined(from_text(R"({"engine": {"ready_s": 7200}})").notes).find("engine.load_max_s") != std::string::npos);
 }
 
+TEST_CASE("a value that nothing acts on yet is noted, its default is not") {
+  CHECK(from_sets({"engine.idle_unload_s=0", "vision.exe=vigil-vision", "engine.layer_split="}).notes.empty());
+  CHECK(joined(from_sets({"engine.idle_unload_s=60"}).notes) == "engine.idle_unload_s: nothing in this version acts on it\n");
+  CHECK(from_sets({"vision.url_allow=[\"https://a/\"]", "engine.layer_split=3,1"}).notes.size() == 2);
+}
+
 TEST_CASE("a reload says what changes and when it holds") {
   Config before;
   Config after;
