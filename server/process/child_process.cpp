@@ -51,6 +51,9 @@ std::string describe_exit(int code, int status) {
 
 Result<std::shared_ptr<ChildProcess>> ChildProcess::start(boost::asio::io_context& io, SpawnRequest request, std::string marker,
                                                           ProcessEvents events) {
+  // A child that closes its stdin must not end the daemon; the write says EPIPE instead.
+  static const auto ignored = ::signal(SIGPIPE, SIG_IGN);
+  (void)ignored;
   auto spawned = spawn(request);
   if (!spawned) return Error{spawned.error()};
   std::shared_ptr<ChildProcess> child(new ChildProcess(io, std::move(*spawned), std::move(request), std::move(marker), std::move(events)));
