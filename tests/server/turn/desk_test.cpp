@@ -116,7 +116,7 @@ TEST_CASE("T4 leaving in mid-stream cancels once and frees the next", "[desk]") 
   Bench bench;
   bench.ready();
   auto [first, one] = bench.submit();
-  auto [second, two] = bench.submit();
+  Record* two = bench.submit().second;
   const LeaseId lease = bench.port.started[0];
   bench.line(lease, "T 10");
   bench.desk->leave(first, bench.now);
@@ -153,7 +153,7 @@ TEST_CASE("T6 leaving the queue never reaches the engine", "[desk]") {
 TEST_CASE("an end token ends the answer unseen; STOP only when the engine goes on", "[desk]") {
   Bench bench;
   bench.ready();
-  auto [key, record] = bench.submit();
+  Record* record = bench.submit().second;
   const LeaseId lease = bench.port.started[0];
   bench.line(lease, "T 10");
   bench.line(lease, "T 2");
@@ -176,7 +176,7 @@ TEST_CASE("an end token ends the answer unseen; STOP only when the engine goes o
 TEST_CASE("tokens beyond max_new are dropped, the request ends as length, STOP is sent once", "[desk]") {
   Bench bench;
   bench.ready();
-  auto [key, record] = bench.submit(2);
+  Record* record = bench.submit(2).second;
   const LeaseId lease = bench.port.started[0];
   for (int n = 0; n < 6; ++n) bench.line(lease, "T 10");
   REQUIRE(record->endings.size() == 1);
@@ -189,7 +189,7 @@ TEST_CASE("tokens beyond max_new are dropped, the request ends as length, STOP i
 TEST_CASE("a stop string ends the answer and stops the engine", "[desk]") {
   Bench bench;
   bench.ready();
-  auto [key, record] = bench.submit();
+  Record* record = bench.submit().second;
   record->stop_after = 2;
   const LeaseId lease = bench.port.started[0];
   bench.line(lease, "T 10");
@@ -202,7 +202,7 @@ TEST_CASE("a stop string ends the answer and stops the engine", "[desk]") {
 TEST_CASE("a stray DONE for tokens that never came is ignored and logged; DONE 0 is an empty answer", "[desk]") {
   Bench bench;
   bench.ready();
-  auto [key, record] = bench.submit();
+  Record* record = bench.submit().second;
   const LeaseId lease = bench.port.started[0];
   bench.line(lease, "DONE 7 4 1 1 stop");
   CHECK(record->endings.empty());
@@ -215,10 +215,10 @@ TEST_CASE("a stray DONE for tokens that never came is ignored and logged; DONE 0
 TEST_CASE("S8 ERR ends its request when it is settled, and nothing is started meanwhile", "[desk]") {
   Bench bench;
   bench.ready(2);
-  auto [first, one] = bench.submit();
+  Record* one = bench.submit().second;
   const LeaseId lease = bench.port.started[0];
   bench.line(lease, "ERR out of memory");
-  auto [second, two] = bench.submit();
+  bench.submit();
   CHECK(bench.port.started.size() == 1);
   CHECK(one->endings.empty());
   bench.desk->error_settled(lease, "", bench.now);
@@ -232,7 +232,7 @@ TEST_CASE("S8 ERR ends its request when it is settled, and nothing is started me
 TEST_CASE("S9 ERR and then the process's end: both are in the reason", "[desk]") {
   Bench bench;
   bench.ready();
-  auto [key, record] = bench.submit();
+  Record* record = bench.submit().second;
   bench.line(bench.port.started[0], "ERR device lost");
   EngineLoss loss;
   loss.error = {ErrorCode::engine_crashed, "exited with status 7", "", 1};
@@ -245,8 +245,8 @@ TEST_CASE("S9 ERR and then the process's end: both are in the reason", "[desk]")
 TEST_CASE("S10 S12 a death ends what ran and moves what waited to the next load", "[desk]") {
   Bench bench;
   bench.ready();
-  auto [first, one] = bench.submit();
-  auto [second, two] = bench.submit();
+  Record* one = bench.submit().second;
+  Record* two = bench.submit().second;
   EngineLoss loss;
   loss.error = {ErrorCode::engine_crashed, "killed by signal 9 (SIGKILL)", "", 1};
   bench.desk->engine_lost(1, loss, bench.now);
@@ -264,20 +264,20 @@ TEST_CASE("S10 S12 a death ends what ran and moves what waited to the next load"
 
 TEST_CASE("a failed load ends everyone who waited for it; back-off refuses at once", "[desk]") {
   Bench bench;
-  auto [first, one] = bench.submit();
+  Record* one = bench.submit().second;
   CHECK(bench.port.needed == 1);
   bench.phase(EnginePhase::starting);
-  auto [second, two] = bench.submit();
+  Record* two = bench.submit().second;
   bench.desk->load_failed({ErrorCode::engine_not_ready, "did not report READY", "", 5}, bench.now);
   CHECK(one->code() == ErrorCode::engine_not_ready);
   CHECK(two->code() == ErrorCode::engine_not_ready);
   bench.phase(EnginePhase::stopping);
-  auto [third, three] = bench.submit();
+  Record* three = bench.submit().second;
   CHECK(three->endings.empty());
   bench.view.retry_in_s = 7;
   bench.phase(EnginePhase::backoff);
   CHECK(three->code() == ErrorCode::engine_crash_loop);
-  auto [fourth, four] = bench.submit();
+  Record* four = bench.submit().second;
   CHECK(four->code() == ErrorCode::engine_crash_loop);
   CHECK(four->error().retry_after_s == 7);
   const auto totals = bench.desk->snapshot(bench.now);
@@ -297,7 +297,7 @@ TEST_CASE("T11 queue.limit counts what is queued, and queue.wait_s runs there on
   bench.desk->tick(bench.now);
   bench.ready();
   CHECK(bench.desk->snapshot(bench.now).queued == 3);
-  auto [key, record] = bench.submit();
+  Record* record = bench.submit().second;
   CHECK(record->code() == ErrorCode::queue_full);
   CHECK(record->error().message.find("queue.limit") != std::string::npos);
   REQUIRE(bench.desk->deadline());
@@ -311,11 +311,11 @@ TEST_CASE("T11 queue.limit counts what is queued, and queue.wait_s runs there on
 
 TEST_CASE("H2 a prompt that does not fit is refused with both numbers, at once or when READY tells", "[desk]") {
   Bench bench;
-  auto [early, before] = bench.submit(16, 300);
+  Record* before = bench.submit(16, 300).second;
   bench.ready(0, 256);
   REQUIRE(before->endings.size() == 1);
   CHECK(before->code() == ErrorCode::context_length_exceeded);
-  auto [late, after] = bench.submit(16, 256);
+  Record* after = bench.submit(16, 256).second;
   CHECK(after->code() == ErrorCode::context_length_exceeded);
   CHECK(after->error().message.find("256 tokens") != std::string::npos);
   CHECK(bench.port.started.empty());
@@ -337,12 +337,12 @@ TEST_CASE("a request that was running at two deaths is refused for ten minutes",
     bench.phase(EnginePhase::failed);
   }
   bench.ready();
-  auto [again, refused] = bench.submit(16, 4, 77);
+  Record* refused = bench.submit(16, 4, 77).second;
   CHECK(refused->code() == ErrorCode::request_crashes_engine);
-  auto [other, accepted] = bench.submit(16, 4, 78);
+  Record* accepted = bench.submit(16, 4, 78).second;
   CHECK(accepted->endings.empty());
   bench.now += 10min;
-  auto [later, allowed] = bench.submit(16, 4, 77);
+  Record* allowed = bench.submit(16, 4, 77).second;
   CHECK(allowed->endings.empty());
 }
 
@@ -385,7 +385,7 @@ TEST_CASE("a slow reader beside others is ended at once and nothing is paused", 
   Bench bench;
   bench.ready(2);
   auto [slow, one] = bench.submit();
-  auto [fast, two] = bench.submit();
+  Record* two = bench.submit().second;
   bench.desk->reader_blocked(slow, bench.now);
   CHECK(one->cancelled());
   CHECK(two->endings.empty());
@@ -395,12 +395,12 @@ TEST_CASE("a slow reader beside others is ended at once and nothing is paused", 
 TEST_CASE("shutting down ends what waits, lets run what runs, and accepts nothing", "[desk]") {
   Bench bench;
   bench.ready();
-  auto [running, one] = bench.submit();
-  auto [waiting, two] = bench.submit();
+  Record* one = bench.submit().second;
+  Record* two = bench.submit().second;
   bench.desk->close(bench.now);
   CHECK(one->endings.empty());
   CHECK(two->code() == ErrorCode::shutting_down);
-  auto [late, three] = bench.submit();
+  Record* three = bench.submit().second;
   CHECK(three->code() == ErrorCode::shutting_down);
   bench.desk->end_running({ErrorCode::shutting_down, "too long", "", 5}, bench.now);
   CHECK(one->code() == ErrorCode::shutting_down);
@@ -412,7 +412,7 @@ TEST_CASE("T15 a long request is told once in the log and never ended for it", "
   limits.queue_warn = 600s;
   Bench bench(limits);
   bench.ready();
-  auto [key, record] = bench.submit();
+  Record* record = bench.submit().second;
   bench.now += 600s;
   bench.desk->tick(bench.now);
   bench.now += 600s;
@@ -424,7 +424,7 @@ TEST_CASE("T15 a long request is told once in the log and never ended for it", "
 TEST_CASE("T16 the status counts what it lists", "[desk]") {
   Bench bench;
   bench.ready();
-  auto [first, one] = bench.submit();
+  const RequestKey first = bench.submit().first;
   bench.submit();
   bench.line(bench.port.started[0], "PP 2 4 1 1");
   auto view = bench.desk->snapshot(bench.now);
@@ -443,7 +443,7 @@ TEST_CASE("T16 the status counts what it lists", "[desk]") {
 
 TEST_CASE("a request cannot be dropped without an ending", "[desk]") {
   Bench bench;
-  auto [key, record] = bench.submit();
+  Record* record = bench.submit().second;
   bench.desk.reset();
   REQUIRE(record->endings.size() == 1);
   CHECK(record->code() == ErrorCode::internal_error);
@@ -452,7 +452,7 @@ TEST_CASE("a request cannot be dropped without an ending", "[desk]") {
 TEST_CASE("a cancel by the API names its request by id", "[desk]") {
   Bench bench;
   bench.ready();
-  auto [key, record] = bench.submit();
+  Record* record = bench.submit().second;
   CHECK_FALSE(bench.desk->cancel("nobody", bench.now));
   CHECK(bench.desk->cancel("r0", bench.now));
   CHECK(record->cancelled());
