@@ -50,7 +50,8 @@ Result<OpenFile> open_regular(const std::string& path) {
 bool inside(uint64_t size, uint64_t offset, uint64_t length) { return offset <= size && length <= size - offset; }
 
 Error outside(uint64_t size, uint64_t offset, uint64_t length) {
-  return Error{"bytes " + std::to_string(offset) + " + " + std::to_string(length) + " lie outside the file of " + std::to_string(size) + " bytes"};
+  return Error{"bytes " + std::to_string(offset) + " + " + std::to_string(length) + " lie outside the file of " +
+               std::to_string(size) + " bytes"};
 }
 
 class PreadSource final : public ByteSource {

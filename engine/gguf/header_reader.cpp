@@ -272,8 +272,8 @@ class HeaderReader {
     if (!number) return Error{"key 'general.alignment': must be an integer"};
     const auto alignment = static_cast<uint64_t>(*number);
     if (!std::has_single_bit(alignment) || alignment < min_alignment || alignment > max_alignment) {
-      return Error{"key 'general.alignment': " + std::to_string(*number) + " is not a power of two from " + std::to_string(min_alignment) + " to " +
-                   std::to_string(max_alignment)};
+      return Error{"key 'general.alignment': " + std::to_string(*number) + " is not a power of two from " +
+                   std::to_string(min_alignment) + " to " + std::to_string(max_alignment)};
     }
     file_.alignment_ = alignment;
     return {};
@@ -339,8 +339,9 @@ class HeaderReader {
     std::vector<const Tensor*> ordered;
     for (const Tensor& tensor : file_.tensors_) {
       if (tensor.offset > available || tensor.bytes > available - tensor.offset) {
-        return at("tensor " + printable(tensor.name), "its " + std::to_string(tensor.bytes) + " bytes at offset " + std::to_string(tensor.offset) +
-                                                          " lie outside the " + std::to_string(available) + " bytes of data in the file; it is cut off or damaged");
+        return at("tensor " + printable(tensor.name),
+                  "its " + std::to_string(tensor.bytes) + " bytes at offset " + std::to_string(tensor.offset) + " lie outside the " +
+                      std::to_string(available) + " bytes of data in the file; it is cut off or damaged");
       }
       ordered.push_back(&tensor);
     }

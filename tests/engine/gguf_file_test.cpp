@@ -133,6 +133,19 @@ TEST_CASE("counts are believed only when the file could hold them") {
   CHECK_THAT(refusal(array(static_cast<ValueType>(77), 1)), Contains("key 'a'") && Contains("type 77"));
 }
 
+TEST_CASE("lengths beyond the file are refused before anything is allocated for them, whatever the limits say") {
+  HeaderLimits limits;
+  limits.key_bytes = limits.string_bytes = limits.array_elements = limits.total_elements = ~uint64_t{0};
+  const auto pair = [](ValueType type, auto... numbers) {
+    return one_pair("key", type, [&](ByteWriter& out) { (out.number(numbers), ...); });
+  };
+  for (const uint64_t claimed : {uint64_t{1} << 33, uint64_t{1} << 60, ~uint64_t{0}}) {
+    CHECK_THAT(refusal(pair(ValueType::string, claimed), limits), Contains("key 'key'") && Contains("cut off"));
+    CHECK_THAT(refusal(pair(ValueType::array, number_of(ValueType::u8), claimed), limits), Contains("key 'key'") && Contains("cut off"));
+    CHECK_THAT(refusal(pair(ValueType::array, number_of(ValueType::string), claimed), limits), Contains("key 'key'") && Contains("cut off"));
+  }
+}
+
 TEST_CASE("limits are limits, and named") {
   const auto bytes = small_model().bytes();
   HeaderLimits limits;
@@ -196,6 +209,8 @@ TEST_CASE("tensor entries that lie are refused by name") {
   CHECK_THAT(one({"t", {}, 0, 0}, 64), Contains("tensor 't'") && Contains("0 dimensions"));
   CHECK_THAT(one({"t", {64, (uint64_t{1} << 58) + 512}, 0, 0}), Contains("tensor 't'") && Contains("multiply"));
   CHECK_THAT(one({"t", {uint64_t{1} << 62}, 28, 0}), Contains("tensor 't'") && Contains("size in bytes"));
+  CHECK_THAT(one({"t", {(uint64_t{1} << 62) + 4}, 28, 0}), Contains("tensor 't'") && Contains("size in bytes"));  // wraps to 32 bytes
+  CHECK_THAT(one({"t", {(uint64_t{1} << 61) - 4}, 28, 64}), Contains("tensor 't'") && Contains("lie outside"));   // its end wraps to 32
   CHECK_THAT(one({"t", {32}, 200, 0}), Contains("tensor 't'") && Contains("type 200"));
   for (const uint32_t removed : {4u, 5u, 31u, 32u, 33u, 36u, 37u, 38u, 43u}) CHECK_THAT(one({"t", {32}, removed, 0}), Contains("removed"));
   CHECK_THAT(one({"t", {63}, 8, 0}), Contains("tensor 't'") && Contains("63") && Contains("Q8_0"));
