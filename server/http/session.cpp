@@ -179,8 +179,10 @@ void Session::on_head() {
   open_request(&head);
   Open& request = *open_;
   const config::Http& limits = request.options->limits;
-  if (admission_ == Admission::refuse)
+  if (admission_ == Admission::refuse) {
+    close_after_ = true;
     return refuse_now({ErrorCode::queue_full, "all " + std::to_string(limits.connections) + " connections are in use (http.connections)", "", 1});
+  }
   request.verdict = judge(head, *request.options, context_->routes);
   request.record.path = request.verdict.target.path;
   if (request.verdict.key && request.options->api_keys.size() > 1)
@@ -250,7 +252,12 @@ void Session::refuse_now(const RequestError& error) {
 
 void Session::refuse_now(api::Response response) {
   if (!open_) open_request(nullptr);
-  // What is left of the body would be taken for the next request.
+  // A short body has often come with its head: it is passed over. What is still to come would be taken for the next request.
+  if (parser_ && parser_->progress() == RequestParser::Progress::head_complete && parser_->head().content_length &&
+      *parser_->head().content_length <= input_.size()) {
+    input_.erase(0, static_cast<size_t>(*parser_->head().content_length));
+    parser_.reset();
+  }
   unread_ = body_unread();
   if (unread_) close_after_ = true;
   parser_.reset();

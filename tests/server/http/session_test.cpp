@@ -545,7 +545,7 @@ TEST_CASE("cancel_all ends what is open") {
   plain.send(post("/v1/chat/completions", "x"));
   stream.send(post("/v1/chat/completions", "x"));
   reading.send("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nabc");
-  REQUIRE(world.until([&] { return world.calls.size() == 2; }));
+  REQUIRE(world.until([&] { return world.calls.size() == 2 && world.server->open_connections() == 3; }));
   world.calls[1]->channel->plan_stream(event_stream());
   bool finished = false;
   world.server->when_finished([&] { finished = true; });
