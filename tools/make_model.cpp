@@ -211,7 +211,8 @@ int main(int argc, char** argv) {
     }
   }
   if (!good || !path) {
-    std::fprintf(stderr, "usage: make_model OUT.gguf [--seed N]   (N: 0 to 2^64 - 1, default %llu)\n", static_cast<unsigned long long>(default_seed));
+    std::fprintf(stderr, "usage: make_model OUT.gguf [--seed N]   (N: 0 to 2^64 - 1, default %llu)\n",
+                 static_cast<unsigned long long>(default_seed));
     return 2;
   }
   const auto written = make_model(seed).write(path);

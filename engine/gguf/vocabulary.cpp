@@ -107,7 +107,8 @@ Result<std::optional<TokenId>> read_id(const File& file, const char* key, size_t
   auto id = file.integer(key);
   if (!id) return Error{id.error()};
   if (*id < 0 || static_cast<uint64_t>(*id) >= count) {
-    return Error{std::string("key '") + key + "': id " + std::to_string(*id) + " is outside the vocabulary of " + std::to_string(count) + " tokens"};
+    return Error{std::string("key '") + key + "': id " + std::to_string(*id) + " is outside the vocabulary of " +
+                 std::to_string(count) + " tokens"};
   }
   return std::optional<TokenId>(static_cast<TokenId>(*id));
 }
@@ -148,7 +149,8 @@ Result<void> Vocabulary::index_pieces() {
     if (kind(id) != TokenKind::byte) continue;
     const auto byte = byte_of(piece(id));
     if (!byte) {
-      return Error{"key 'tokenizer.ggml.tokens': byte token " + std::to_string(id) + " is " + printable(piece(id)) + "; it must look like '<0x0A>'"};
+      return Error{"key 'tokenizer.ggml.tokens': byte token " + std::to_string(id) + " is " + printable(piece(id)) +
+                   "; it must look like '<0x0A>'"};
     }
     byte_ids_[*byte] = id;
   }
@@ -185,7 +187,9 @@ Result<void> Vocabulary::read_special(const File& file) {
   }
   ends_.assign(count, 0);
   for (const TokenId id : end_ids_) {
-    if (kind(id) == TokenKind::byte) return Error{"token " + std::to_string(id) + " ends a generation, but is the byte token " + printable(piece(id))};
+    if (kind(id) == TokenKind::byte) {
+      return Error{"token " + std::to_string(id) + " ends a generation, but is the byte token " + printable(piece(id))};
+    }
     ends_[static_cast<size_t>(id)] = 1;
     kinds_[static_cast<size_t>(id)] = TokenKind::control;
   }

@@ -15,7 +15,9 @@ namespace {
 const std::string blank = "\xE2\x96\x81";
 
 // Ids of the pieces behind the byte tokens, in this order.
-enum Id : TokenId { space = 259, a, b, c, d, ab, bc, cd, abc, space_a, space_ab, two_spaces, four_spaces, e_acute, angle, s_letter, im_start, im_end, tool, tool_long };
+enum Id : TokenId {
+  space = 259, a, b, c, d, ab, bc, cd, abc, space_a, space_ab, two_spaces, four_spaces, e_acute, angle, s_letter, im_start, im_end, tool, tool_long
+};
 
 std::vector<PieceRow> rows() {
   constexpr auto normal = TokenKind::normal;
@@ -137,8 +139,9 @@ TEST_CASE("user-defined pieces are whole pieces in typed text as well; the longe
   CHECK(spm.encode("<tool>>") == Ids{tool_long});
   CHECK(spm.encode("<tool><tool>>") == Ids{tool, tool_long});
   Writer out;
-  put_pieces(out, piece_rows(ByteTokens::with, {{"xyz", 0, TokenKind::user_defined}, {"zabcd", 0, TokenKind::user_defined}, {"xy", 0, TokenKind::user_defined},
-                                                {blank + blank, -1, TokenKind::user_defined}, {blank, -2, TokenKind::normal}}));
+  constexpr auto user_defined = TokenKind::user_defined;
+  put_pieces(out, piece_rows(ByteTokens::with, {{"xyz", 0, user_defined}, {"zabcd", 0, user_defined}, {"xy", 0, user_defined},
+                                                {blank + blank, -1, user_defined}, {blank, -2, TokenKind::normal}}));
   const Fixture overlap(out);
   CHECK(overlap.encode("xyzabcd") == Ids{261, 260});  // the five-byte piece first; then the longest that still fits before it
   CHECK(overlap.encode("   ") == Ids{262, 262});      // a user-defined run of blanks is reached by typed blanks
@@ -146,8 +149,9 @@ TEST_CASE("user-defined pieces are whole pieces in typed text as well; the longe
 }
 
 TEST_CASE("decoding gives the text back, whatever it is") {
-  std::vector<std::string> texts = {"", " ", "  ", "   ", "a", " a", "  a", "a ", "a  b ", "\n", "\n\n a", "\t", " \n ", "\r\n", "<s>", " <tool> a", "<tool>a<tool>  a",
-                                    "\xC3\xA9t\xC3\xA9", "\xE6\x97\xA5\xE6\x9C\xAC", "\xF0\x9F\x98\x80 x", "\xFF\xFE", "\xE6\x97", "\xC0\xAF", "a\xED\xA0\x80" "b", std::string("\0a\0", 3)};
+  std::vector<std::string> texts = {"", " ", "  ", "   ", "a", " a", "  a", "a ", "a  b ", "\n", "\n\n a", "\t", " \n ", "\r\n", "<s>",
+                                    " <tool> a", "<tool>a<tool>  a", "\xC3\xA9t\xC3\xA9", "\xE6\x97\xA5\xE6\x9C\xAC", "\xF0\x9F\x98\x80 x",
+                                    "\xFF\xFE", "\xE6\x97", "\xC0\xAF", "a\xED\xA0\x80" "b", std::string("\0a\0", 3)};
   std::string every;
   for (int byte = 0; byte < 256; ++byte) every += static_cast<char>(byte);
   texts.push_back(every);
