@@ -1,3 +1,4 @@
+// The support of these tests: scratch scripts, children with what they said, awaiting under a hard limit. Declared in process_support.hpp.
 #include "process_support.hpp"
 
 #include <poll.h>
