@@ -9,6 +9,8 @@
 #include <fcntl.h>
 #include <mutex>
 #include <poll.h>
+#include <string>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <spdlog/logger.h>
@@ -70,11 +72,19 @@ class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
   size_t lost_ = 0;
 };
 
+// JOURNAL_STREAM is inherited by whatever a service starts, also when stderr leads elsewhere by then: it counts only when it names our stderr.
+bool stderr_is_the_journal() {
+  const char* stream = std::getenv("JOURNAL_STREAM");
+  struct stat status {};
+  if (stream == nullptr || ::fstat(STDERR_FILENO, &status) != 0) return false;
+  return std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino) == stream;
+}
+
 }  // namespace
 
 struct Log::Impl {
   spdlog::logger logger{"vigil", std::make_shared<StderrSink>()};
-  bool journal = std::getenv("JOURNAL_STREAM") != nullptr;
+  bool journal = stderr_is_the_journal();
 };
 
 Log::Log() : impl_(std::make_unique<Impl>()) {

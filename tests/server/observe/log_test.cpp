@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -67,9 +68,18 @@ TEST_CASE("a line has a time and a level on a terminal, a priority in the journa
     CHECK(text.find("T") == 10);
     CHECK(text.find(" warning the {} disk is full\n") != std::string::npos);
   }
-  ::setenv("JOURNAL_STREAM", "8:1", 1);
   {
     Stderr captured;
+    ::setenv("JOURNAL_STREAM", "8:1", 1);  // a service's, whose child has its stderr elsewhere
+    Log log;
+    log.info("plain");
+    CHECK(captured.take().find(" info plain\n") != std::string::npos);
+  }
+  {
+    Stderr captured;
+    struct stat status {};
+    REQUIRE(::fstat(STDERR_FILENO, &status) == 0);
+    ::setenv("JOURNAL_STREAM", (std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino)).c_str(), 1);
     Log log;
     log.error("lost");
     log.info("found");
