@@ -58,14 +58,20 @@ class Steps:
     def __init__(self, script, tag=None, max_new=0, prompt=0):
         self.script, self.tag, self.max_new, self.prompt = script, tag, max_new, prompt
         self.ids = script.get("ids") or [3]
+        self.prefix = f"@{tag} " if tag is not None else ""
         self.count = 0
         self.stop = threading.Event()
         self.ended = False
 
-    def line(self, text):
-        prefix = f"@{self.tag} " if self.tag is not None else ""
+    def plain(self, text):
         with OUTPUT:
-            write_all(1, (prefix + text + "\n").encode("utf-8", "surrogateescape"))
+            write_all(1, (text + "\n").encode("utf-8", "surrogateescape"))
+
+    def line(self, text):
+        self.plain(self.prefix + text)
+
+    def token(self, index):
+        return f"{self.prefix}T {self.ids[index % len(self.ids)]}"
 
     def wait(self, seconds):
         if self.script.get("on_stop", "done") == "ignore":
@@ -79,10 +85,19 @@ class Steps:
         self.line(f"DONE {self.count} {self.prompt} 1 1 {finish}")
 
     def tokens(self, number, every):
+        """One every so many seconds, or (0) as fast as the pipe takes them."""
+        deaf = self.script.get("on_stop", "done") == "ignore"
+        while number > 1 and not every:
+            if self.stop.is_set() and not deaf:
+                return False
+            many = min(number - 1, 1000)
+            self.plain("\n".join(self.token(self.count + i) for i in range(many)))
+            self.count += many
+            number -= many
         for _ in range(number):
             if self.stop.is_set() and self.script.get("on_stop", "done") != "ignore":
                 return False
-            self.line(f"T {self.ids[self.count % len(self.ids)]}")
+            self.plain(self.token(self.count))
             self.count += 1
             if every and self.wait(every):
                 return False

@@ -1,4 +1,7 @@
 """The queue and what is said about it: limits, order, keep-alive while waiting, gauges that agree (seed T2, T9, T11, T12, T16; cases B4, B5)."""
+import time
+
+import procs
 from client import SCALE, await_until, check, run_for
 from harness import check_answer, check_error
 from registry import test
@@ -156,14 +159,83 @@ def drop(case):  # case B4b
     daemon.alive()
 
 
-@test("reader_that_stops_reading")
+def stuck_reader(daemon, tokens):
+    """Asks for a stream and reads nothing."""
+    conn = daemon.connect(receive_buffer=4096, reading=False)
+    before = len(daemon.fake.generations())
+    conn.request("POST", "/v1/chat/completions", {"messages": [{"role": "user", "content": "stuck"}], "max_tokens": tokens, "stream": True})
+    await_until(lambda: len(daemon.fake.generations()) > before, 5 * SCALE, "it has the engine")
+    return conn
+
+
+@test("reader_that_stops_reading_is_cancelled")
 def slow_reader(case):  # case B7
-    daemon = case.daemon(config={"http": {"write_s": 2, "write_buffer_bytes": 65536}})
-    daemon.fake.script(jobs=[[["tokens", 2000000, 0], ["done"]], [["answer", 3, 0]]])
-    stuck = daemon.connect(receive_buffer=4096, reading=False)
-    stuck.request("POST", "/v1/chat/completions", {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 4000, "stream": True})
-    await_until(daemon.fake.generations, 5 * SCALE, "it has the engine")
-    other = daemon.chat(text="other").wait_end(15 * SCALE)
+    daemon = case.daemon(config={"http": {"write_s": 2, "write_buffer_bytes": 1 << 20}}, engine={"stall_s": 1})
+    many = 300000
+    daemon.fake.script(ready="READY 1000000 stop", jobs=[[["answer", many, 0]], [["answer", 3, 0]]])
+    daemon.chat_until_answered()
+    daemon.fake.script(ready="READY 1000000 stop", jobs=[[["answer", many, 0]], [["answer", 3, 0]]])
+    held = procs.memory_kib(daemon.pid, "VmRSS")
+    procs.forget_peak_memory(daemon.pid)
+    stuck = stuck_reader(daemon, many)
+    asked = time.monotonic()
+    other = daemon.chat(text="other").wait_end(4 + 10 * SCALE)
     check_answer(other, case.letters.text(3))
-    check(daemon.status()["engine"]["generation"] == 1, "the engine is not to blame", daemon.status())
+    check(other.complete_at - asked > 1.9, "the engine was held back for write_s first", other.complete_at - asked)
+    grown = procs.memory_kib(daemon.pid, "VmHWM") - held
+    check(grown < 8 * 1024 or SCALE > 1, "memory grows by no more than the cap for one client", grown)
+    totals = daemon.status()["totals"]
+    check(totals["cancelled"] == 1 and totals["served"] == 2 and totals["failed"] == 0, "cancelled, not failed", totals)
+    check(daemon.fake.starts == 1 and len(daemon.fake.stops()) == 1, "the engine is not to blame: one STOP, no kill", daemon.fake.log("start"))
+    stuck.close()
+    daemon.alive()
+
+
+@test("reader_that_resumes_misses_nothing")
+def resumed_reader(case):  # case B7, second run
+    daemon = case.daemon(config={"http": {"write_s": 20, "write_buffer_bytes": 1 << 20}}, engine={"stall_s": 1, "silence_s": 2})
+    many = 60000
+    daemon.fake.script(ready="READY 1000000 stop", jobs=[[["answer", many, 0]]])
+    stuck = stuck_reader(daemon, many)
+    run_for(4)  # longer than stall_s and silence_s: the clocks of a held engine stand still
+    check(daemon.status()["requests"]["running"] == 1 and not daemon.fake.log("sent", "DONE"), "the engine is held back", daemon.status())
+    stuck.resume()
+    check_answer(stuck.wait_end(60 * SCALE), case.letters.text(many))
+    check(daemon.status()["totals"]["served"] == 1 and daemon.fake.starts == 1, "served whole by one engine", daemon.status())
+    daemon.alive()
+
+
+@test("stuck_reader_does_not_slow_its_neighbour")
+def stuck_neighbour(case):
+    daemon = case.daemon(config={"http": {"write_s": 20, "write_buffer_bytes": 1 << 20}})
+    many = 300000
+    daemon.fake.script(ready="READY 1000000 stop ids slots=2", jobs=[[["answer", 60, 0.05]], [["answer", many, 0]]])
+    good = daemon.chat(stream=True, text="good").wait_deltas(2)
+    stuck = stuck_reader(daemon, many)
+    check_answer(good.wait_end(10 * SCALE), case.letters.text(60))
+    check(good.took_s < 3 + 5 * SCALE, "it is not slowed", good.took_s)
+    await_until(lambda: daemon.status()["totals"]["cancelled"] == 1, 10 * SCALE, "the stuck one is ended", 0.05)
+    stuck.close()
+    daemon.alive()
+
+
+@test("cancel_by_request_id")
+def by_id(case):  # T8, T9
+    daemon = case.daemon()
+    daemon.fake.script(jobs=[[["answer", 1000, 0.05]]])
+    running = daemon.chat(stream=True, max_tokens=2000).wait_deltas(1)
+    queued = daemon.chat(text="queued")
+    daemon.await_requests(queued=1)
+    ids = {item["phase"]: item["id"] for item in daemon.status()["active"]}
+    check(running.headers["x-request-id"] == ids["decoding"], "the stream's own id", running.headers, ids)
+    answers = [daemon.request("DELETE", f"/v1/requests/{ids[phase]}").wait_end() for phase in ("queued", "decoding")]
+    check(all(200 <= answer.status < 300 for answer in answers), "acknowledged", [(answer.status, bytes(answer.body)) for answer in answers])
+    for conn in (running, queued):
+        conn.wait_end(2 * SCALE)
+    running.close()
+    await_until(lambda: daemon.idle(daemon.status()), 2 * SCALE, "nothing is open")
+    check(len(daemon.fake.stops()) == 1 and len(daemon.fake.generations()) == 1, "one STOP; the queued one never started", daemon.fake.log())
+    gone = daemon.request("DELETE", f"/v1/requests/{ids['decoding']}").wait_end()
+    check_error(gone, 404, "not_found")
+    check(daemon.status()["totals"]["cancelled"] == 2, "both are cancelled", daemon.status())
     daemon.alive()
