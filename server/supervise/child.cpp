@@ -344,6 +344,8 @@ void Child::due_stopping(TimePoint now, Effects& out) {
     out.push_back(effect::Log{text});
     out.push_back(effect::LoadFailed{Trouble::start_failed, text});
     out.push_back(effect::StateChanged{});
+  } else if (asked_) {
+    out.push_back(effect::Killed{Trouble::unloaded});  // stop_s was the limit; other kills were counted when they were decided
   }
   kill(now, out);
 }

@@ -146,9 +146,11 @@ TEST_CASE("S14 a child that ignores TERM gets KILL after stop_s, again and again
   CHECK(*bench.child.deadline() == bench.now + 2s);
   bench.due();
   CHECK(bench.effect<effect::Kill>());
+  CHECK(bench.effect<effect::Killed>());
   CHECK(bench.child.state() == ChildState::stopping);
   bench.due();
   CHECK(bench.effect<effect::Kill>());
+  CHECK_FALSE(bench.effect<effect::Killed>());
   CHECK(bench.effect<effect::Log>());
   REQUIRE(bench.effect<effect::LoadFailed>());
   CHECK(bench.child.state() == ChildState::stopping);
