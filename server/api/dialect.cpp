@@ -43,10 +43,12 @@ void refuse_tools_and_formats(Fields& fields) {
     if (inner.failed()) {
       fields.fail(*inner.error());
     } else if (!type || *type != "text") {
-      fields.fail("response_format", "has a type that is not supported: this server gives text only for now; send {\"type\":\"text\"} or leave it out");
+      fields.fail("response_format",
+                  "has a type that is not supported: this server gives text only for now; send {\"type\":\"text\"} or leave it out");
     }
   }
-  for (const std::string_view name : {"grammar", "json_schema", "guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs"}) {
+  for (const std::string_view name :
+       {"grammar", "json_schema", "guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs"}) {
     refuse_if_asked(fields, name, "is not supported: this server does not do structured output yet; leave it out");
   }
 }

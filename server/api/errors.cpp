@@ -17,7 +17,8 @@ constexpr int cancelled_status = 499;
 enum class StatusField { absent, present };
 
 // {"error":{"message","type","code","param"[,"status"]}}
-std::string error_object(int status, std::string_view code, std::string_view type, std::string_view message, std::string_view param, StatusField field) {
+std::string error_object(int status, std::string_view code, std::string_view type, std::string_view message, std::string_view param,
+                         StatusField field) {
   std::string out = R"({"error":{"message":)";
   append_json_string(out, message);
   out += R"(,"type":)";

@@ -70,8 +70,8 @@ std::optional<turn::RequestError> flaw(const Preparation& preparation, int64_t c
   }
   if (preparation.ids.size() > max_prompt_tokens) {
     return turn::RequestError{turn::ErrorCode::context_length_exceeded,
-                              "The prompt has " + std::to_string(tokens) + " tokens; a request may have at most " + std::to_string(max_prompt_tokens) +
-                                  " (max_prompt_tokens); shorten " + field + ".",
+                              "The prompt has " + std::to_string(tokens) + " tokens; a request may have at most " +
+                                  std::to_string(max_prompt_tokens) + " (max_prompt_tokens); shorten " + field + ".",
                               field, 1};
   }
   return std::nullopt;
@@ -130,7 +130,8 @@ void submit_guarded(ApiState& state, Preparation& preparation) {
 
 }  // namespace
 
-std::unique_ptr<Exchange> generate(const std::shared_ptr<ApiState>& state, HttpRequest request, std::shared_ptr<Channel> channel, GenerationPlan plan) {
+std::unique_ptr<Exchange> generate(const std::shared_ptr<ApiState>& state, HttpRequest request, std::shared_ptr<Channel> channel,
+                                   GenerationPlan plan) {
   auto flow = std::make_shared<Flow>();
   flow->request_id = request.id;
   flow->channel = std::move(channel);

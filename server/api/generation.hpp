@@ -26,6 +26,7 @@ struct GenerationPlan {
 };
 
 // Answers on the channel now or later; null when now.
-std::unique_ptr<Exchange> generate(const std::shared_ptr<ApiState>& state, HttpRequest request, std::shared_ptr<Channel> channel, GenerationPlan plan);
+std::unique_ptr<Exchange> generate(const std::shared_ptr<ApiState>& state, HttpRequest request, std::shared_ptr<Channel> channel,
+                                   GenerationPlan plan);
 
 }  // namespace vigil::api

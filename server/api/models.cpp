@@ -28,7 +28,9 @@ bool names(const Model& model, const std::string& name) {
 turn::RequestError unknown_model(const std::string& name) {
   constexpr size_t shown_bytes = 200;
   return {turn::ErrorCode::model_not_found,
-          "There is no model \"" + std::string(text::clip_utf8(text::valid_utf8(name), shown_bytes)) + "\" here; GET /v1/models lists the names.", "model", 1};
+          "There is no model \"" + std::string(text::clip_utf8(text::valid_utf8(name), shown_bytes)) +
+              "\" here; GET /v1/models lists the names.",
+          "model", 1};
 }
 
 std::shared_ptr<const Model> choose_model(Fields& fields, const Surroundings& around) {

@@ -35,7 +35,9 @@ void respond_error(Channel& channel, const turn::RequestError& error) { channel.
 
 turn::RequestError internal_error(const std::string& request_id, std::string_view what) {
   return {turn::ErrorCode::internal_error,
-          "The server failed on this request (" + request_id + "): " + std::string(what) + ". This is a fault of the server; please report it.", "", 1};
+          "The server failed on this request (" + request_id + "): " + std::string(what) +
+              ". This is a fault of the server; please report it.",
+          "", 1};
 }
 
 Api::Api(Surroundings surroundings) : state_(std::make_shared<ApiState>(std::move(surroundings))) {}

@@ -106,7 +106,8 @@ std::unique_ptr<Exchange> Api::detokenize(HttpRequest request, std::shared_ptr<C
       if (id && *id >= 0 && *id < model->vocabulary->size()) {
         ids.push_back(static_cast<gguf::TokenId>(*id));
       } else {
-        fields.fail(bad_field("tokens[" + std::to_string(i) + "]", "is no token id of this model; ids go from 0 to " + std::to_string(model->vocabulary->size() - 1)));
+        const std::string last = std::to_string(model->vocabulary->size() - 1);
+        fields.fail(bad_field("tokens[" + std::to_string(i) + "]", "is no token id of this model; ids go from 0 to " + last));
       }
     }
     if (fields.failed()) {
