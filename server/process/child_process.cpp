@@ -3,11 +3,13 @@
 
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
+#include <algorithm>
 #include <cerrno>
 
 #include "server/process/reaper.hpp"
@@ -19,21 +21,30 @@ using boost::asio::posix::stream_descriptor;
 using boost::system::error_code;
 
 constexpr size_t read_bytes = 64 * 1024;
-constexpr size_t turn_bytes = 1024 * 1024;       // read in one go before others get the loop
-constexpr size_t drain_bytes = 4 * 1024 * 1024;  // a child that never stops writing must not hold the loop
+// Read in one go before others get the loop. Of stdout little: each byte may become a hundred for a client (a token is six bytes on the
+// line and an event of 250 in a stream), and a reader that is full can stop us only between two turns.
+constexpr size_t output_turn_bytes = 16 * 1024;
+constexpr size_t error_turn_bytes = 1024 * 1024;
 constexpr auto sweep_pause = std::chrono::milliseconds(25);
 
 enum class Read : uint8_t { bytes, nothing, ended };
 
-Read read_some(stream_descriptor& from, std::vector<char>& buffer, size_t& got) {
+Read read_some(stream_descriptor& from, std::vector<char>& buffer, size_t limit, size_t& got) {
   while (true) {
-    const ssize_t n = ::read(from.native_handle(), buffer.data(), buffer.size());
+    const ssize_t n = ::read(from.native_handle(), buffer.data(), std::min(buffer.size(), limit));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Read::nothing;
     if (n <= 0) return Read::ended;
     got = static_cast<size_t>(n);
     return Read::bytes;
   }
+}
+
+// What lies in a pipe now; one more, so that an end is seen. A child that never stops writing cannot hold the loop this way.
+size_t waiting_bytes(stream_descriptor& from) {
+  int bytes = 0;
+  if (!from.is_open() || ::ioctl(from.native_handle(), FIONREAD, &bytes) != 0) return 1;
+  return static_cast<size_t>(bytes) + 1;
 }
 
 void shut(stream_descriptor& descriptor) {
@@ -111,7 +122,7 @@ void ChildProcess::watch_output() {
   out_.async_wait(stream_descriptor::wait_read, [self = shared_from_this()](const error_code& error) {
     self->waiting_output_ = false;
     if (error || self->closed_ || self->paused_) return;
-    if (self->read_output(turn_bytes)) self->watch_output();
+    if (self->read_output(output_turn_bytes)) self->watch_output();
   });
 }
 
@@ -119,7 +130,7 @@ void ChildProcess::watch_errors() {
   if (closed_ || !err_.is_open()) return;
   err_.async_wait(stream_descriptor::wait_read, [self = shared_from_this()](const error_code& error) {
     if (error || self->closed_) return;
-    if (self->read_errors(turn_bytes)) self->watch_errors();
+    if (self->read_errors(error_turn_bytes)) self->watch_errors();
   });
 }
 
@@ -128,7 +139,7 @@ bool ChildProcess::read_output(size_t budget) {
   while (budget > 0 && out_.is_open() && !closed_ && (!paused_ || exited_)) {
     if (!executed_ && !check_exec()) return false;  // nothing it printed may be told before it was told to run
     size_t got = 0;
-    const Read result = read_some(out_, buffer_, got);
+    const Read result = read_some(out_, buffer_, budget, got);
     if (result == Read::nothing) return true;
     if (result == Read::ended) {
       shut(out_);
@@ -147,7 +158,7 @@ bool ChildProcess::read_errors(size_t budget) {
   if (reading_) return true;
   while (budget > 0 && err_.is_open() && !closed_) {
     size_t got = 0;
-    const Read result = read_some(err_, buffer_, got);
+    const Read result = read_some(err_, buffer_, budget, got);
     if (result == Read::nothing) return true;
     if (result == Read::ended) {
       shut(err_);  // closing stderr is no offence
@@ -163,8 +174,8 @@ bool ChildProcess::read_errors(size_t budget) {
 
 void ChildProcess::drain() {
   if (closed_) return;
-  read_errors(drain_bytes);  // first: its words may explain what stdout says
-  read_output(drain_bytes);
+  read_errors(waiting_bytes(err_));  // first: its words may explain what stdout says
+  read_output(waiting_bytes(out_));
   check_exit();
 }
 

@@ -38,7 +38,7 @@ class ChildProcess : public std::enable_shared_from_this<ChildProcess> {
   pid_t pid() const { return pid_; }
   void write(std::string bytes);      // queued; the owner bounds what it queues. After a broken pipe it goes nowhere
   size_t unwritten_bytes() const { return unwritten_bytes_; }
-  void drain();                       // reports what lies in both pipes (at most 4 MiB of each) and an exit, without blocking
+  void drain();                       // reports what lies in both pipes now, and an exit, without blocking
   void pause_output(bool paused);     // stdout only
   void terminate();                   // TERM and CONT to the tree, then tree_empty as soon as it is so
   void kill();                        // KILL to the tree, again and again until tree_empty

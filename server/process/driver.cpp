@@ -120,7 +120,6 @@ void EngineDriver::Impl::spawn(supervise::Generation generation) {
     return;
   }
   process = std::move(*made);
-  log("started '" + options.exe + "' as pid " + std::to_string(process->pid()));
 }
 
 // A process that was closed reports nothing more, so each report is about the current one.
@@ -139,7 +138,7 @@ ProcessEvents EngineDriver::Impl::events(supervise::Generation generation) {
     report([this] { conductor.stderr_output(); });
   };
   events.exited = [this](const std::string& how) {
-    log(how);
+    if (conductor.child().state() != supervise::ChildState::stopping) log(how);
     report([&] { conductor.exited(how); });
   };
   events.tree_empty = [this] { tree_empty(); };

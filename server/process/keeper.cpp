@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "server/process/proc.hpp"
 #include "server/process/reaper.hpp"
@@ -75,6 +76,20 @@ Result<Keeper> start_keeper(const std::string& instance) {
 Keeper::Keeper(Keeper&& other) noexcept : pid_(std::exchange(other.pid_, -1)), pipe_(std::move(other.pipe_)) {}
 
 Keeper::~Keeper() { stop(); }
+
+Result<void> Keeper::replace(const std::string& instance) {
+  pipe_.reset();
+  if (pid_ > 0) {
+    ::waitpid(pid_, nullptr, WNOHANG);
+    forget_child(pid_);
+    pid_ = -1;
+  }
+  auto next = start_keeper(instance);
+  if (!next) return Error{next.error()};
+  pid_ = std::exchange(next->pid_, -1);
+  pipe_ = std::move(next->pipe_);
+  return {};
+}
 
 void Keeper::stop() {
   pipe_.reset();

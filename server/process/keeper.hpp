@@ -21,6 +21,8 @@ class Keeper {
   ~Keeper();                        // stop()
 
   pid_t pid() const { return pid_; }
+  // For one that has died (it was killed from outside): reaps it and starts another.
+  Result<void> replace(const std::string& instance);
   // A clean end: closes the pipe, so that it looks once more for what is left, and reaps it; at most about two seconds, then KILL.
   void stop();
 
@@ -31,7 +33,8 @@ class Keeper {
   UniqueFd pipe_;
 };
 
-// To be called in a process that has no threads yet and no listening socket; kills every VIGIL_CHILD=<instance>.* once we are gone.
+// Kills every VIGIL_CHILD=<instance>.* once we are gone. To be called before there are threads and sockets; a later call (replace) works
+// too, since the keeper closes what it inherits and needs no lock that another thread could hold.
 Result<Keeper> start_keeper(const std::string& instance);
 
 }  // namespace vigil::process

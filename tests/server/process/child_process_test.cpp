@@ -126,6 +126,28 @@ TEST_CASE("drain reads what lies in the pipes and sees an exit, without the loop
   CHECK(child.exited == "exited with status 5");
 }
 
+TEST_CASE("a flood on stdout comes in small turns, so that a full reader can stop it") {
+  boost::asio::io_context io;
+  Recorded child(io);
+  child.start("/bin/bash", {"-c", "exec head -c 8388608 /dev/zero"});
+  REQUIRE(child.until([&] { return child.executed; }));
+  size_t most = 0;
+  while (child.output.size() < 1024 * 1024) {
+    const size_t before = child.output.size();
+    io.restart();
+    if (io.run_one_for(std::chrono::seconds(10)) == 0) break;
+    most = std::max(most, child.output.size() - before);
+  }
+  CHECK(child.output.size() >= 1024 * 1024);
+  CHECK(most <= 16 * 1024);
+  child.process->pause_output(true);
+  const size_t held = child.output.size();
+  io.restart();
+  io.poll();
+  child.process->drain();
+  CHECK(child.output.size() == held);
+}
+
 TEST_CASE("a pause holds stdout back and nothing else") {
   boost::asio::io_context io;
   Recorded child(io);

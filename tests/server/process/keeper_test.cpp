@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "process_support.hpp"
+#include "server/process/keeper_watch.hpp"
 #include "server/process/proc.hpp"
 
 using namespace vigil;
@@ -64,6 +65,25 @@ TEST_CASE("a keeper holds nothing of its daemon's and ends with it") {
   CHECK(look_until([&] { return descriptors() == "2 3 " || descriptors() == "3 "; }));  // stderr may be closed or gone
   keeper->stop();
   CHECK(::kill(pid, 0) != 0);
+}
+
+TEST_CASE("a keeper that was killed is reaped, told of and replaced") {
+  boost::asio::io_context io;
+  const std::string instance = make_instance();
+  auto keeper = start_keeper(instance);
+  REQUIRE(keeper);
+  std::string log;
+  {
+    KeeperWatch watch(io, *keeper, instance, [&](const std::string& line) { log += line + "\n"; });
+    const pid_t first = keeper->pid();
+    ::kill(first, SIGKILL);
+    REQUIRE(run_until(io, [&] { return !log.empty(); }));
+    CHECK(::kill(first, 0) != 0);
+    CHECK(keeper->pid() != first);
+    CHECK(is_alive(keeper->pid()));
+    CHECK(log == "the keeper (pid " + std::to_string(first) + ") was killed; started another, pid " + std::to_string(keeper->pid()) + "\n");
+  }
+  keeper->stop();
 }
 
 TEST_CASE("instances differ") { CHECK(make_instance() != make_instance()); }
