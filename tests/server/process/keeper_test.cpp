@@ -50,6 +50,20 @@ TEST_CASE("a killed daemon's tree is gone, whatever it did to get away") {
   CHECK(is_alive(bystander.process->pid()));
 }
 
+TEST_CASE("a direct child dies with its daemon even without a keeper") {
+  const std::string marker = unique_marker();
+  const pid_t daemon = ::fork();
+  if (daemon == 0) {
+    auto child = spawn(request_for("/bin/sleep", marker, {"60"}));
+    if (!child) ::_exit(1);
+    while (true) ::pause();
+  }
+  REQUIRE(look_until([&] { return count_marked(marker) == 1; }));
+  ::kill(daemon, SIGKILL);
+  ::waitpid(daemon, nullptr, 0);
+  CHECK(look_until([&] { return count_marked(marker) == 0; }));
+}
+
 TEST_CASE("a keeper holds nothing of its daemon's and ends with it") {
   const std::string instance = make_instance();
   auto keeper = start_keeper(instance);
