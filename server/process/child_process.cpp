@@ -7,9 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <boost/asio/buffer.hpp>
-#include <boost/asio/post.hpp>
 #include <algorithm>
+#include <boost/asio/buffer.hpp>
 #include <cerrno>
 
 #include "server/process/reaper.hpp"
