@@ -23,6 +23,7 @@
 #include "server/observe/notify.hpp"
 #include "server/process/driver.hpp"
 #include "server/process/keeper.hpp"
+#include "server/process/keeper_watch.hpp"
 #include "server/process/reaper.hpp"
 #include "server/program_dir.hpp"
 #include "server/turn/desk.hpp"
@@ -136,7 +137,7 @@ class WorkerPool final : public api::Workers {
 class Daemon {
  public:
   Daemon(const config::Loaded& loaded, const config::Sources& sources, const config::Program& engine, std::string model_path,
-         std::string instance, uint64_t open_files);
+         process::Keeper& keeper, const std::string& instance, uint64_t open_files);
   Result<void> open(std::vector<int> sockets);
   void run();
 
@@ -165,6 +166,7 @@ class Daemon {
   observe::ChildLog child_log_{log_, "engine"};
   observe::Metrics metrics_;
   process::AdoptedReaper reaper_{io_};
+  process::KeeperWatch keeper_watch_;
   process::EngineDriver driver_;
   turn::Desk desk_;
   std::shared_ptr<const api::Model> model_;
@@ -177,8 +179,9 @@ class Daemon {
 };
 
 Daemon::Daemon(const config::Loaded& loaded, const config::Sources& sources, const config::Program& engine, std::string model_path,
-               std::string instance, uint64_t open_files)
+               process::Keeper& keeper, const std::string& instance, uint64_t open_files)
     : config_(loaded.config), sources_(sources), model_path_(std::move(model_path)),
+      keeper_watch_(io_, keeper, instance, [this](const std::string& line) { log_.error(line); }),
       driver_(io_, driver_options(engine, instance, open_files), child_limits(config_.engine), driver_observer()),
       desk_(desk_limits(config_), driver_, desk_observer()), api_(surroundings()),
       server_(io_, server_options(loaded), http::api_routes(api_),
@@ -442,7 +445,7 @@ int serve(const config::Loaded& loaded, const config::Sources& sources) {
   if (!engine) return could_not_start(engine.error());
 
   {
-    Daemon daemon(loaded, sources, *engine, model_path, instance, open_files);
+    Daemon daemon(loaded, sources, *engine, model_path, *keeper, instance, open_files);
     if (auto opened = daemon.open(std::move(*sockets)); !opened) return could_not_start(opened.error());
     daemon.run();
   }
