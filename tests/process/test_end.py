@@ -55,6 +55,24 @@ def kill_stopped(case):  # case A3: the fake is under SIGSTOP
     daemon.process.wait()
 
 
+@test("killed_keeper_is_replaced")
+def kill_keeper(case):
+    daemon = case.daemon("setsid_grandchild.sh")
+    chat = daemon.chat()
+    daemon.await_engine("ready")
+
+    def keepers():
+        return [pid for pid in daemon.everything() if pid != daemon.pid and pid not in daemon.children()]
+    first = await_until(keepers, 5 * SCALE, "a keeper runs")
+    os.kill(first[0], signal.SIGKILL)
+    await_until(lambda: keepers() and keepers() != first and not procs.zombies_of(daemon.pid), 5 * SCALE, "another keeper, and no zombie", 0.02)
+    check(daemon.get("/health").status == 200 and daemon.status()["engine"]["generation"] == 1, "the daemon and its engine go on")
+    daemon.signal(signal.SIGKILL)
+    await_until(lambda: not daemon.everything(), 2 * SCALE, f"nothing is left: {daemon.everything()}", 0.02)
+    daemon.process.wait()
+    chat.close()
+
+
 @test("term_while_a_load_hangs")
 def term_loading(case):  # S16
     for exe, script in (("never_ready.sh", {}), ("fake_engine.py", dict(load=[["grandchild"]], ready=None, ignore_term=True))):
