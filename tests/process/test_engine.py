@@ -49,6 +49,7 @@ def killed(case):
     daemon = case.daemon(None, engine={"stop_s": 5})
     daemon.chat_until_answered()
     for number, name in ((signal.SIGABRT, "signal 6"), (signal.SIGKILL, "signal 9")):  # sanitizers catch SEGV themselves
+        await_until(lambda: daemon.idle(daemon.status()), 5 * SCALE, "the answer before is over for the engine too")
         pid = daemon.status()["engine"]["pid"]
         os.kill(pid, signal.SIGSTOP)  # holds the answer open however fast the engine is
         stream = daemon.chat(stream=True, text=name, max_tokens=50)
