@@ -177,7 +177,7 @@ void Session::open_request(const RequestHead* head) {
 void Session::on_head() {
   const RequestHead& head = parser_->head();
   open_request(&head);
-  Open& request = *open_;
+  OpenRequest& request = *open_;
   const config::Http& limits = request.options->limits;
   if (admission_ == Admission::refuse) {
     close_after_ = true;
@@ -216,7 +216,7 @@ void Session::hold_body(size_t bytes) {
 void Session::dispatch() {
   stage_ = Stage::answering;
   stage_alarm_.clear();
-  Open& request = *open_;
+  OpenRequest& request = *open_;
   const uint64_t serial = request.serial;
   api::HttpRequest incoming;
   incoming.id = request.frame.request_id;

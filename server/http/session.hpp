@@ -43,6 +43,24 @@ struct SessionContext {
   bool draining = false;
 };
 
+enum class Streaming : uint8_t { no, planned, committed };  // committed: the head has gone out
+
+// One request on this connection; gone as soon as its answer is written.
+struct OpenRequest {
+  uint64_t serial = 0;
+  std::shared_ptr<const ServerOptions> options;
+  Verdict verdict;
+  AnswerFrame frame;
+  std::string method;
+  size_t body_held = 0;
+  std::unique_ptr<api::Exchange> exchange;
+  RequestChannel* channel = nullptr;  // owned by whoever answers; it tells us when it goes
+  Streaming streaming = Streaming::no;
+  api::StreamPlan plan;
+  std::chrono::steady_clock::time_point began, last_output;
+  AccessRecord record;
+};
+
 class Session : public std::enable_shared_from_this<Session> {
  public:
   enum class Admission : uint8_t { serve, refuse };  // refuse: http.connections is reached; say so and close
@@ -57,23 +75,6 @@ class Session : public std::enable_shared_from_this<Session> {
  private:
   friend class RequestChannel;
   enum class Stage : uint8_t { head, body, answering, flushing, lingering, closed };
-  enum class Streaming : uint8_t { no, planned, committed };
-  // One request on this connection; gone as soon as its answer is written.
-  struct Open {
-    uint64_t serial = 0;
-    std::shared_ptr<const ServerOptions> options;
-    Verdict verdict;
-    AnswerFrame frame;
-    std::string method;
-    size_t body_held = 0;
-    std::unique_ptr<api::Exchange> exchange;
-    RequestChannel* channel = nullptr;  // owned by whoever answers; it tells us when it goes
-    Streaming streaming = Streaming::no;
-    api::StreamPlan plan;
-    std::chrono::steady_clock::time_point began, last_output;
-    AccessRecord record;
-  };
-
   // session.cpp: input
   // Everything that runs on this connection runs in here: an exception ends the request, never the daemon.
   template <typename Work>
@@ -146,7 +147,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool close_after_ = false;           // this answer is the connection's last
   bool unread_ = false;                // and the client may still be sending: drain it, or a reset would eat the answer
   std::optional<RequestParser> parser_;  // from a request's first byte to its dispatch
-  std::optional<Open> open_;
+  std::optional<OpenRequest> open_;
   LeavingWatch leaving_;
   OutputBuffer output_;
   bool writing_ = false, flush_posted_ = false;
