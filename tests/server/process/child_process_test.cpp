@@ -61,11 +61,14 @@ TEST_CASE("TERM first; KILL for those that ignore it; the tree is empty only the
 TEST_CASE("a stopped child gets its TERM") {
   boost::asio::io_context io;
   Recorded child(io);
-  child.start(fake("mute.sh"));
-  REQUIRE(child.until([&] { return !child.output.empty(); }));
+  child.start("/bin/sleep", {"60"});
+  REQUIRE(child.until([&] { return child.executed; }));
   ::kill(child.process->pid(), SIGSTOP);
+  const std::string stat = "/proc/" + std::to_string(child.process->pid()) + "/stat";
+  REQUIRE(look_until([&] { return read_whole(stat).find(") T ") != std::string::npos; }));
   child.process->terminate();
   REQUIRE(child.finish());
+  CHECK(child.exited == "killed by signal 15 (SIGTERM)");
 }
 
 TEST_CASE("stderr is drained however much there is") {
