@@ -153,7 +153,7 @@ TEST_CASE("variables of others are left alone") {
   CHECK(one_mistake(from_environment({{"VIGIL_engine_ready_s", "1"}}), {"unknown variable"}));
 }
 
-TEST_CASE("--set reaches single entries of a map, and keeps signs of equality in the value") {
+TEST_CASE("the flag --set reaches single entries of a map, and keeps signs of equality in the value") {
   const Loaded loaded = from_sets({"engine.env.HF_HOME=/a=b", "engine.env.EMPTY=", "engine.args=[\"--x=1\"]"});
   INFO(joined(loaded.mistakes));
   REQUIRE(loaded.ok());

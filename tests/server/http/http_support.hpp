@@ -62,7 +62,7 @@ class World {
   World();
   ~World();
   void start();                                        // after options and routes were changed
-  bool until(const std::function<bool()>& holds, double limit_s = 10);
+  bool until(const std::function<bool()>& holds, double limit_s = 60);
   void turn();                                         // what is ready now
 
   ServerOptions options;
