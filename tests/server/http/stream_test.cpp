@@ -200,7 +200,7 @@ TEST_CASE("a slow reader is told of once each way, and gets its stream without g
   world.options.limits.write_buffer_bytes = 100 * 1024;
   world.on_call = plan;
   world.start();
-  Stream stream(world, post("/v1/chat/completions", "x"), 8192);
+  Stream stream(world, post("/v1/chat/completions", "x"), 128 * 1024);  // a smaller one makes the rest crawl at the pace of delayed acknowledgements
   stream.client.stop_reading();
   size_t lines = 0;
   const auto produce = [&] {
@@ -256,7 +256,7 @@ TEST_CASE("a slow reader whose request was ended does not keep its connection") 
   Stream stream(world, post("/v1/chat/completions", "x"), 8192);
   stream.client.stop_reading();
   REQUIRE(world.until([&] {
-    if (stream.call->blocked == stream.call->ready) stream.channel().write(std::string(10000, 'x'));
+    if (stream.call->blocked == stream.call->ready) stream.channel().write(std::string(60000, 'x'));
     for (int i = 0; i < 10; ++i) world.turn();
     return stream.call->blocked > stream.call->ready;
   }));
