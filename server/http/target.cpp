@@ -112,7 +112,7 @@ std::optional<Authority> parse_authority(std::string_view text) {
     authority.port = std::string(rest.substr(1));
   }
   if (!host.empty() && host.back() == '.') host.remove_suffix(1);
-  if (host.empty()) return std::nullopt;
+  if (host.empty() || host.back() == '.') return std::nullopt;  // an empty label
   authority.host = std::string(host);
   for (char& c : authority.host) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return authority;

@@ -138,6 +138,8 @@ std::vector<Outcome> run(std::string_view bytes, size_t step, const ServerOption
     cap = 0;
     parser = RequestParser(kHeaderBytes);
   }
+  // Small pieces make Beast look for the end of the head before it judges the head's lines: a fault may show later, never as acceptance.
+  if (current.progress == Progress::failed) current.progress = Progress::need_more;
   current.body.clear();
   outcomes.push_back(current);
   return outcomes;

@@ -69,7 +69,7 @@ TEST_CASE("authorities") {
   CHECK(parse_authority("[::1]:8080")->host == "::1");
   CHECK(parse_authority("[::1]")->port.empty());
   CHECK(parse_authority("host.")->host == "host");
-  for (const char* bad : {"", ":80", "a b", "u@h", "h:8x", "h:123456", "[::1", "[::1]x", "h/..", "[g]", "::1"}) {
+  for (const char* bad : {"", ":80", "a b", "u@h", "h:8x", "h:123456", "[::1", "[::1]x", "h/..", "[g]", "::1", "host..", "."}) {
     INFO(bad);
     CHECK_FALSE(parse_authority(bad));
   }
