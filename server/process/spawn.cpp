@@ -182,7 +182,8 @@ ExecStatus read_exec_status(int exec_status, const SpawnRequest& request) {
   do got = ::read(exec_status, &report, sizeof report);
   while (got < 0 && errno == EINTR);
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return {};
-  if (got != static_cast<ssize_t>(sizeof report)) return {ExecState::succeeded, {}};  // closed by the execve, or by an early death that the pidfd tells
+  // Closed by the execve, or by an early death that the pidfd tells.
+  if (got != static_cast<ssize_t>(sizeof report)) return {ExecState::succeeded, {}};
   const std::string words = std::strerror(report.error);
   if (report.step == Step::chdir)
     return {ExecState::failed, "its working directory '" + request.cwd + "' could not be entered: " + words + " (" + request.name + ".cwd)"};

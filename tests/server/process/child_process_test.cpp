@@ -31,6 +31,15 @@ TEST_CASE("how a child ended is told in words") {
   }
 }
 
+TEST_CASE("an exit is told after everything that was said, however much lies in the pipe") {
+  boost::asio::io_context io;
+  Recorded child(io);
+  child.start("/bin/bash", {"-c", "exec head -c 60000 /dev/zero"});
+  REQUIRE(look_until([&] { return !is_alive(child.process->pid()); }));  // the loop finds both at once
+  REQUIRE(child.finish());
+  CHECK(child.output_before_exit == 60000);
+}
+
 TEST_CASE("an exit is told although a grandchild holds the pipes open") {
   boost::asio::io_context io;
   Recorded child(io);

@@ -224,7 +224,8 @@ TEST_CASE("ERR ends a request; an exit that follows joins the reason") {
 
 TEST_CASE("a line that never ends costs no memory and is no crash") {
   Scripts scripts;
-  House house(scripts.add("engine", engine("head -c 67108864 /dev/zero | tr '\\0' x; echo; printf 'T 1\\r\\nnonsense\\n\\0\\377\\nT 2\\n'; echo DONE 2 3 1 1 stop")));
+  House house(scripts.add("engine", engine("head -c 67108864 /dev/zero | tr '\\0' x; echo\n"
+                                           "printf 'T 1\\r\\nnonsense\\n\\0\\377\\nT 2\\n'; echo DONE 2 3 1 1 stop")));
   std::ofstream("/proc/self/clear_refs") << "5";  // forget the peak
   const auto peak_kib = [] {
     const std::string status = read_whole("/proc/self/status");
@@ -355,10 +356,11 @@ TEST_CASE("a daemon that was starved reads before it judges") {
   bounds.ready = milliseconds(500);
   Scripts scripts;
   const std::string said = scripts.path("said");
-  House house(scripts.add("engine", "echo READY 1000 stop; touch " + said + "; while read -r _; do :; done"), bounds);
+  House house(scripts.add("engine", "for ((i = 0; i < 3000; i++)); do echo INFO note=$i; done; echo READY 1000 stop; touch " +
+                                        said + "; while read -r _; do :; done"), bounds);
   house.driver->load();
   const auto late = std::chrono::steady_clock::now() + milliseconds(600);
-  // The loop does not turn while READY comes and the limit passes.
+  // The loop does not turn while READY comes, behind more than one turn reads, and the limit passes.
   REQUIRE(look_until([&] { return ::access(said.c_str(), F_OK) == 0 && std::chrono::steady_clock::now() > late; }));
   REQUIRE(house.until([&] { return house.driver->child().state() != ChildState::starting; }));
   CHECK(house.driver->child().state() == ChildState::ready);

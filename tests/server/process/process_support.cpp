@@ -106,6 +106,7 @@ void Recorded::start(const std::string& exe, std::vector<std::string> args, cons
   };
   events.exited = [this](const std::string& how) {
     exited = how;
+    output_before_exit = output.size();
     process->kill();  // whatever it left behind
   };
   events.tree_empty = [this] { empty = true; };

@@ -45,7 +45,7 @@ struct Recorded {
   std::string marker = unique_marker();
   std::shared_ptr<ChildProcess> process;
   bool executed = false, output_closed = false, empty = false;
-  size_t error_bytes = 0;
+  size_t error_bytes = 0, output_before_exit = 0;
   std::string output, errors, exited, not_executed, log;
 
   explicit Recorded(boost::asio::io_context& context) : io(context) {}

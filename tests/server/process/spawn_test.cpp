@@ -111,7 +111,7 @@ TEST_CASE("a child starts clean") {
                     [](SpawnRequest& request) { request.cwd = "/usr"; }) == "/usr\n<a b><><ü>");
   }
   SECTION("its own session and group") {
-    CHECK(output_of(io, "/bin/bash", {"-c", "read -r pid _ _ _ group session _ < /proc/self/stat; [ $pid = $group ] && [ $pid = $session ] && echo own"},
-                    path) == "own\n");
+    const std::string body = "read -r pid _ _ _ group session _ < /proc/self/stat; [ $pid = $group ] && [ $pid = $session ] && echo own";
+    CHECK(output_of(io, "/bin/bash", {"-c", body}, path) == "own\n");
   }
 }
