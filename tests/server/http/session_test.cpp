@@ -224,26 +224,26 @@ TEST_CASE("limits of size at their edges") {
 
 TEST_CASE("bodies of all connections share http.body_total_bytes, which is given back") {
   World world;
-  world.options.limits.body_total_bytes = 1000;
+  world.options.limits.body_total_bytes = 40000;  // above one read, so that a body is counted in pieces
   world.start();
   Client first(world), second(world), third(world);
-  first.send(post("/v1/chat/completions", std::string(600, 'x')));
+  first.send(post("/v1/chat/completions", std::string(24000, 'x')));
   REQUIRE(world.until([&] { return world.calls.size() == 1; }));
-  second.send(post("/v1/chat/completions", std::string(600, 'x')));
+  second.send(post("/v1/chat/completions", std::string(24000, 'x')));
   const Answer claimed = second.answer();
   CHECK(claimed.status == 429);
   CHECK(claimed.has("retry-after"));
   CHECK(claimed.body.find("http.body_total_bytes") != std::string::npos);
-  third.send("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n12C\r\n" + std::string(300, 'x') +
-             "\r\n12C\r\n" + std::string(300, 'x') + "\r\n0\r\n\r\n");
+  third.send("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n2EE0\r\n" + std::string(12000, 'x') +
+             "\r\n2EE0\r\n" + std::string(12000, 'x') + "\r\n0\r\n\r\n");
   CHECK(third.answer().status == 429);
   first.reset();
   REQUIRE(world.until([&] { return world.calls[0]->left == 1; }));
   Client fourth(world);
   world.on_call = echo_size;
   for (int i = 0; i < 5; ++i) {
-    fourth.send(post("/v1/chat/completions", std::string(1000, 'x')));
-    CHECK(fourth.answer().body == "1000");
+    fourth.send(post("/v1/chat/completions", std::string(40000, 'x')));
+    CHECK(fourth.answer().body == "40000");
   }
 }
 
