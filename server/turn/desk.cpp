@@ -37,6 +37,7 @@ struct Desk::Lease {
   RequestKey key = 0;          // 0 once its request has ended; the engine is then only waited for
   bool tagged = false;
   bool stop_sent = false;
+  bool answered = false;       // its request ended as Finished, whatever the engine says afterwards
   int64_t tokens = 0;          // T lines seen
   std::string error;           // of an ERR that is not settled yet
   bool error_pending = false;
@@ -319,7 +320,7 @@ void Desk::on_done(Lease& lease, const protocol::Done& done, TimePoint now) {
         ", which has had none: taken for a stray and ignored");
     return;
   }
-  const bool answered = done.finish != "cancel";
+  const bool answered = lease.answered || done.finish != "cancel";
   if (find(lease.key)) {
     Ending ending;
     if (answered) {
@@ -449,7 +450,8 @@ void Desk::end(RequestKey key, Ending ending, TimePoint now) {
   if (std::holds_alternative<Cancelled>(ending.how)) ++cancelled_;
   if (const auto lease = leases_.find(open->lease); lease != leases_.end()) {
     lease->second->key = 0;
-    if (!std::holds_alternative<Finished>(ending.how)) stop(*lease->second);
+    lease->second->answered = std::holds_alternative<Finished>(ending.how);
+    if (!lease->second->answered) stop(*lease->second);
   }
   if (observer_.ended) observer_.ended(open->request, ending, false);
   const auto sink = std::move(open->sink);

@@ -1,9 +1,7 @@
 // docs/configuration.md against the table: every key has exactly the row that the table gives, and there is no other row.
-// The wanted table: test_server_config "[table]"
 #include <catch2/catch.hpp>
 
 #include <fstream>
-#include <iostream>
 #include <set>
 
 #include <nlohmann/json.hpp>
@@ -53,8 +51,4 @@ TEST_CASE("docs/configuration.md has one right row for every key") {
     INFO("wanted: " << row(key));
     CHECK(rows.count(row(key)) == 1);
   }
-}
-
-TEST_CASE("the wanted table", "[.][table]") {
-  for (const Key& key : keys()) std::cout << row(key) << "\n";
 }

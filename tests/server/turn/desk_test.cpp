@@ -197,6 +197,9 @@ TEST_CASE("a stop string ends the answer and stops the engine", "[desk]") {
   REQUIRE(record->endings.size() == 1);
   CHECK(record->finish() == Finish::stop);
   CHECK(bench.port.cancelled == std::vector<LeaseId>{lease});
+  bench.line(lease, "DONE 2 4 1 1 cancel");
+  REQUIRE(bench.port.released.size() == 1);
+  CHECK(bench.port.released[0].second == LeaseEnd::answered);  // a finished answer, although the engine was stopped
 }
 
 TEST_CASE("a stray DONE for tokens that never came is ignored and logged; DONE 0 is an empty answer", "[desk]") {
