@@ -236,7 +236,7 @@ std::string nearest_environment_name(std::string_view unknown) {
 std::string takes_text(Takes takes) {
   switch (takes) {
     case Takes::new_requests: return "for new requests";
-    case Takes::next_start: return "at the next start of the child";
+    case Takes::next_start: return "at the next start of the child (in this version: after a restart of the daemon)";
     case Takes::restart: return "after a restart of the daemon";
   }
   return {};
