@@ -1,6 +1,6 @@
 // The pure half of an engine's driver: joins one supervise::Child and one turn::Desk. Lines become leases' events, the machine's effects
 // become orders to Hands, troubles become error codes, an ERR is held until its exit or 200 ms. No Asio, no clock, no pipes: the
-// simulation runs this very code. The impure half (driver.cpp) implements Hands and reports what happens.
+// simulation runs this very code. The impure half (child_host.cpp) implements Hands and reports what happens.
 #pragma once
 
 #include <deque>
@@ -12,33 +12,13 @@
 #include <string_view>
 #include <variant>
 
+#include "server/process/hands.hpp"
 #include "server/supervise/child.hpp"
 #include "server/turn/desk.hpp"
 
 namespace vigil::process {
 
-// What only the driver can do. No call may report back before it returns; it reports later, from the event loop.
-class Hands {
- public:
-  virtual ~Hands() = default;
-  virtual TimePoint now() const = 0;
-  virtual void spawn(supervise::Generation generation) = 0;   // then spawned() or spawn_failed()
-  virtual void terminate() = 0;                               // TERM and CONT to the tree; tree_empty() as soon as it is so
-  virtual void kill() = 0;                                    // KILL to the tree, again and again; tree_empty() as soon as it is so
-  virtual void write(std::string line) = 0;                   // to the child's stdin, in order, never blocking
-  virtual void pause_reading(bool paused) = 0;                // of stdout
-  virtual supervise::TreeUsage usage() = 0;                   // totals over the tree, now
-  virtual void run_soon() = 0;                                // call Conductor::run_pending() from the event loop, soon
-  virtual std::string last_words() const = 0;                 // the last line(s) of stderr, printable and clipped; may be empty
-  // Reports, for logs and metrics.
-  virtual void log(const std::string& line) = 0;
-  virtual void state_changed() = 0;
-  virtual void started() = 0;                                 // a process was asked for
-  virtual void loaded(double seconds) = 0;                    // READY, since the start
-  virtual void killed(supervise::Trouble why) = 0;            // a limit of ours ended it
-};
-
-class Conductor final : public turn::TurnPort {
+class Conductor final : public turn::TurnPort, public Mind {
  public:
   Conductor(supervise::ChildLimits limits, Hands& hands);
   void attach(turn::Desk& desk) { desk_ = &desk; }
@@ -48,17 +28,18 @@ class Conductor final : public turn::TurnPort {
   void unload(supervise::Trouble why, bool at_once);          // over when child().state() is unloaded
   void set_limits(const supervise::ChildLimits& limits);
 
-  // ---- what happened to the child of the current generation
-  void spawned(int64_t pid);
-  void spawn_failed(const std::string& reason);
-  void stdout_line(std::string_view line, bool overlong);     // without its end
-  void stderr_output();
-  void stdout_closed();
-  void exited(const std::string& how);                        // "killed by signal 11 (SIGSEGV)"; pipes were drained before
-  void tree_empty();
-  void due(Duration late_by);                                 // deadline() passed; pipes were drained just before; late_by 0 when on time
-  void run_pending();
-  std::optional<TimePoint> deadline() const;
+  // ---- Mind
+  void spawned(int64_t pid) override;
+  void spawn_failed(const std::string& reason) override;
+  void stdout_line(std::string_view line, bool overlong) override;
+  void stderr_output() override;
+  void stdout_closed() override;
+  void exited(const std::string& how) override;
+  void tree_empty() override;
+  void due(Duration late_by) override;
+  void run_pending() override;
+  std::optional<TimePoint> deadline() const override;
+  const supervise::Child& child() const override { return child_; }
 
   // ---- turn::TurnPort
   void need_engine() override;
@@ -67,7 +48,6 @@ class Conductor final : public turn::TurnPort {
   void release(turn::LeaseId lease, turn::LeaseEnd end) override;
   void pause_output(bool paused) override;
 
-  const supervise::Child& child() const { return child_; }
   uint64_t strays() const { return strays_; }                 // lines that belonged to nobody
   uint64_t bad_lines() const { return bad_lines_; }
 
