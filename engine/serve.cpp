@@ -130,7 +130,7 @@ class Server {
   void beat(const std::atomic<uint64_t>& steps) {
     const Duration period = std::chrono::milliseconds(options_.beat_ms);
     while (queue_.wait_active()) {
-      while (queue_.still_active_after(period)) say(protocol::Beat{steps.load(std::memory_order_relaxed)});
+      while (queue_.still_active_after(period)) say(protocol::Beat{steps.load(std::memory_order_relaxed), queue_.tags()});
     }
   }
 

@@ -126,7 +126,22 @@ Event parse_beat(FieldReader& reader) {
     reader.fail_field("step count", word, "step=N");
     return reader.failure();
   }
-  return EngineEvent(Beat{*step});
+  Beat beat{*step, std::nullopt};
+  for (std::string_view field = reader.next(); !field.empty(); field = reader.next()) {
+    if (!field.starts_with("active=")) continue;
+    const std::string_view list = field.substr(7);
+    beat.active.emplace();
+    const auto add = [&](std::string_view element) {
+      const auto tag = to_unsigned(element);
+      if (tag && beat.active->size() < static_cast<size_t>(max_slots)) beat.active->push_back(*tag);
+      return tag.has_value();
+    };
+    if (!list.empty() && !for_each_element(list, add)) {
+      reader.fail_field("account", field, "active=17,18");
+      return reader.failure();
+    }
+  }
+  return EngineEvent(std::move(beat));
 }
 
 Event parse_event(FieldReader& reader, std::string_view word) {
@@ -231,6 +246,12 @@ void append_event(std::string& out, const EngineEvent& event) {
           static_assert(std::is_same_v<E, Beat>);
           out += "BEAT step=";
           append_integer(out, e.step);
+          if (!e.active) return;
+          out += " active=";
+          for (size_t n = 0; n < e.active->size(); ++n) {
+            if (n > 0) out += ',';
+            append_integer(out, (*e.active)[n]);
+          }
         }
       },
       event);

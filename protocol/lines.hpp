@@ -78,8 +78,9 @@ struct Wait {  // SWAIT phase s
   double seconds = 0;
   bool operator==(const Wait&) const = default;
 };
-struct Beat {  // BEAT step=N; never tagged
+struct Beat {                     // BEAT step=N [active=17,18]; never tagged
   uint64_t step = 0;
+  std::optional<std::vector<RequestTag>> active = {};  // the engine's own account of what it works on, at most max_slots; "active=" = nothing
   bool operator==(const Beat&) const = default;
 };
 

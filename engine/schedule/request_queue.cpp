@@ -64,6 +64,16 @@ bool RequestQueue::active() const {
   return running_;
 }
 
+std::vector<protocol::RequestTag> RequestQueue::tags() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<protocol::RequestTag> tags;
+  if (running_ && running_tag_) tags.push_back(*running_tag_);
+  for (const Request& request : waiting_) {
+    if (request.tag) tags.push_back(*request.tag);
+  }
+  return tags;
+}
+
 bool RequestQueue::wait_active() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return closed_ || running_; });

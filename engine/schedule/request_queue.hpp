@@ -8,6 +8,7 @@
 #include <deque>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "engine/schedule/slot.hpp"
 
@@ -34,6 +35,7 @@ class RequestQueue {
   void close();  // ends the running request, forgets the others
 
   bool active() const;  // a request runs
+  std::vector<protocol::RequestTag> tags() const;  // of everything that runs or waits: the engine's account of itself
   // Waits until a request runs (true) or the queue is closed (false).
   bool wait_active();
   // Waits `period`; false as soon as no request runs any more.

@@ -32,7 +32,20 @@ void ChildHost::post(Action action) {
 
 // ---- the process
 
+void ChildHost::set_options(DriverOptions options) {
+  next_options_ = std::move(options);
+  if (!process_) take_next_options();
+}
+
+void ChildHost::take_next_options() {
+  if (!next_options_) return;
+  options_ = std::move(*next_options_);
+  next_options_.reset();
+  if (observer_.options_taken) observer_.options_taken();
+}
+
 void ChildHost::spawn(supervise::Generation generation) {
+  take_next_options();
   if (process_) process_->close();
   process_.reset();
   splitter_ = protocol::LineSplitter(protocol::max_line_from_child_bytes);
@@ -170,7 +183,9 @@ void ChildHost::due(TimePoint wanted) {
   const Duration late = now() - wanted;
   if (process_) process_->drain();
   armed_.reset();
-  order([&] { mind_.due(late > options_.late_after ? late : Duration::zero()); });
+  const bool counts = late > options_.late_after;
+  if (counts && observer_.late) observer_.late(late);
+  order([&] { mind_.due(counts ? late : Duration::zero()); });
 }
 
 // ---- reports
@@ -180,6 +195,7 @@ void ChildHost::log(const std::string& line) {
 }
 
 void ChildHost::state_changed() {
+  if (!process_) take_next_options();
   if (observer_.state_changed) observer_.state_changed();
 }
 

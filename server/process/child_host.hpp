@@ -26,6 +26,7 @@ struct DriverOptions {
   std::vector<std::string> args;            // argv[1..]
   std::map<std::string, std::string> env;   // added to the daemon's own, less NOTIFY_SOCKET, LISTEN_*, WATCHDOG_*, VIGIL_*
   std::string cwd;                          // empty = the daemon's
+  uint64_t vocabulary = 0;                  // of the model that `args` name; see turn::Request
   uint64_t open_files = 0;                  // RLIMIT_NOFILE of the child (the daemon's original soft limit); 0 = unchanged
   size_t stderr_tail_bytes = 16 * 1024;     // kept for error texts
   Duration late_after = std::chrono::milliseconds(250);  // the loop counts as late from here on
@@ -39,6 +40,8 @@ struct DriverObserver {
   std::function<void()> started;                        // a process was spawned
   std::function<void(supervise::Trouble why)> killed;   // a limit of ours ended it
   std::function<void(double seconds)> loaded;           // READY, since the spawn
+  std::function<void()> options_taken;                  // what set_options() gave holds now
+  std::function<void(Duration by)> late;                // the loop was late by so much when a limit was due
 };
 
 class ChildHost final : public Hands {
@@ -54,6 +57,7 @@ class ChildHost final : public Hands {
     give();
     rearm();
   }
+  void set_options(DriverOptions options);  // hold from the next start on; name, instance and late_after stay
   // Calls `done` from the loop when nothing of the tree is left: soon, when there is none.
   void when_gone(std::function<void()> done);
 
@@ -64,6 +68,7 @@ class ChildHost final : public Hands {
   void kill() override;
   void write(std::string line) override;
   void pause_reading(bool paused) override;
+  uint64_t vocabulary() const override { return options_.vocabulary; }
   supervise::TreeUsage usage() override;
   void run_soon() override;
   std::string last_words() const override { return tail_.last_line(); }
@@ -83,9 +88,11 @@ class ChildHost final : public Hands {
   void rearm();
   void due(TimePoint wanted);
   void report_gone();
+  void take_next_options();
 
   boost::asio::io_context& io_;
   DriverOptions options_;
+  std::optional<DriverOptions> next_options_;  // take the place of options_ when no process is there
   DriverObserver observer_;
   Mind& mind_;
   boost::asio::steady_timer timer_;

@@ -83,8 +83,14 @@ void Conductor::run() {
     } else {
       act(std::get<supervise::Effect>(next));
     }
+    if (unload_wanted_ && pending_.empty() && leases_.empty()) {
+      unload_wanted_ = false;
+      give(event::Stop{Trouble::unloaded, false});
+      if (!load_waiters_.empty()) give(event::Start{true});
+    }
   }
   running_ = false;
+  if (child_.state() == ChildState::ready && !unload_wanted_) tell_load_waiters(std::nullopt);
 }
 
 void Conductor::run_pending() { run(); }
@@ -95,6 +101,7 @@ void Conductor::act(const supervise::Effect& what) {
     errors_.clear();
     fatal_.clear();
     started_at_ = hands_.now();
+    tell_unload_waiters();  // the process before is gone, although a new one follows at once
     hands_.started();
     hands_.spawn(std::get<effect::Spawn>(what).generation);
   } else if (std::holds_alternative<effect::Terminate>(what)) {
@@ -110,10 +117,15 @@ void Conductor::act(const supervise::Effect& what) {
     }
     tell_desk();
     hands_.state_changed();
+    if (child_.state() == ChildState::unloaded) tell_unload_waiters();
   } else if (const auto* failed = std::get_if<effect::LoadFailed>(&what)) {
-    desk_->load_failed(error_for(failed->why, failed->why == Trouble::not_ready ? with_last_words(failed->text) : failed->text), hands_.now());
+    const auto error = error_for(failed->why, failed->why == Trouble::not_ready ? with_last_words(failed->text) : failed->text);
+    desk_->load_failed(error, hands_.now());
+    tell_load_waiters(error);
   } else if (const auto* lost = std::get_if<effect::Lost>(&what)) {
     report(*lost);
+  } else if (const auto* forgotten = std::get_if<effect::LeaseForgotten>(&what)) {
+    desk_->lease_forgotten(forgotten->lease, "generation " + std::to_string(child_.generation()) + ": " + forgotten->evidence, hands_.now());
   } else if (const auto* killed = std::get_if<effect::Killed>(&what)) {
     hands_.killed(killed->why);
   } else if (const auto* log = std::get_if<effect::Log>(&what)) {
@@ -125,6 +137,7 @@ void Conductor::tell_desk() {
   turn::EngineView view;
   view.phase = phase_of(child_.state());
   view.generation = child_.generation();
+  view.vocabulary = hands_.vocabulary();
   if (const auto& ready = child_.ready()) {
     view.context = ready->context;
     view.tagged = ready->ids;
@@ -168,6 +181,34 @@ void Conductor::load(bool by_hand) {
   run();
 }
 
+void Conductor::load_and_tell(LoadDone done) {
+  load_waiters_.push_back(std::move(done));
+  if (!unload_wanted_) give(event::Start{true});
+  hands_.run_soon();  // the answer comes from the loop, also when the engine is ready already
+}
+
+void Conductor::tell_load_waiters(const std::optional<turn::RequestError>& error) {
+  const auto waiters = std::exchange(load_waiters_, {});
+  for (const auto& done : waiters) done(error);
+}
+
+void Conductor::tell_unload_waiters() {
+  const auto waiters = std::exchange(unload_waiters_, {});
+  for (const auto& done : waiters) done();
+}
+
+void Conductor::unload_when_idle(std::function<void()> done) {
+  unload_waiters_.push_back(std::move(done));
+  const bool running = child_.state() == ChildState::ready && !leases_.empty();
+  desk_->begin_unload(hands_.now());
+  if (running) {
+    unload_wanted_ = true;
+  } else {
+    give(event::Stop{Trouble::unloaded, false});
+  }
+  run();
+}
+
 void Conductor::unload(Trouble why, bool at_once) {
   give(event::Stop{why, at_once});
   run();
@@ -177,6 +218,8 @@ void Conductor::set_limits(const supervise::ChildLimits& limits) {
   give(event::Limits{limits});
   run();
 }
+
+void Conductor::settings_changed() { tell_desk(); }
 
 // ---- happenings
 
@@ -304,6 +347,7 @@ void Conductor::start(turn::LeaseId lease, const turn::Request& request, int64_t
   if (child_.ready() && child_.ready()->ids) generate.request = lease;
   generate.sampling = request.sampling;
   generate.ids = request.prompt;
+  if (request.embeddings) generate.embeddings_file = request.embeddings->path;
   leases_.insert(lease);
   hands_.write(protocol::encode(protocol::EngineCommand{std::move(generate)}));
   give(event::LeaseOpened{lease});
@@ -322,10 +366,15 @@ void Conductor::cancel(turn::LeaseId lease) {
   hands_.run_soon();
 }
 
-void Conductor::release(turn::LeaseId lease, turn::LeaseEnd end) {
+void Conductor::answered(turn::LeaseId) {
+  give(event::LeaseAnswered{});
+  hands_.run_soon();
+}
+
+void Conductor::release(turn::LeaseId lease) {
   leases_.erase(lease);
   errors_.erase(lease);
-  give(event::LeaseClosed{lease, end == turn::LeaseEnd::answered});
+  give(event::LeaseClosed{lease});
   hands_.run_soon();
 }
 

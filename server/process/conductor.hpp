@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "server/process/hands.hpp"
 #include "server/supervise/child.hpp"
@@ -25,8 +26,15 @@ class Conductor final : public turn::TurnPort, public Mind {
 
   // ---- what the daemon orders
   void load(bool by_hand);
+  // /v1/load: as load(true); `done` is called once, later: with nothing at READY, else with why not. While an unload waits for running
+  // requests, the load comes after it.
+  using LoadDone = std::function<void(const std::optional<turn::RequestError>&)>;
+  void load_and_tell(LoadDone done);
   void unload(supervise::Trouble why, bool at_once);          // over when child().state() is unloaded
+  // /v1/unload: running requests may end, a load in progress may not, who waits ends now. `done` is called once, when no process is left.
+  void unload_when_idle(std::function<void()> done);
   void set_limits(const supervise::ChildLimits& limits);
+  void settings_changed();                                    // Hands::vocabulary() may be another now
 
   // ---- Mind
   void spawned(int64_t pid) override;
@@ -45,7 +53,8 @@ class Conductor final : public turn::TurnPort, public Mind {
   void need_engine() override;
   void start(turn::LeaseId lease, const turn::Request& request, int64_t max_new) override;
   void cancel(turn::LeaseId lease) override;
-  void release(turn::LeaseId lease, turn::LeaseEnd end) override;
+  void answered(turn::LeaseId lease) override;
+  void release(turn::LeaseId lease) override;
   void pause_output(bool paused) override;
 
   uint64_t strays() const { return strays_; }                 // lines that belonged to nobody
@@ -56,6 +65,8 @@ class Conductor final : public turn::TurnPort, public Mind {
   void run();                                                 // the queue, unless it is being run already
   void act(const supervise::Effect& effect);
   void tell_desk();
+  void tell_load_waiters(const std::optional<turn::RequestError>& error);
+  void tell_unload_waiters();
   void report(const supervise::effect::Lost& lost);
   std::optional<turn::LeaseId> lease_of(const protocol::EngineLine& line) const;
   void line_of(turn::LeaseId lease, const protocol::EngineEvent& event);
@@ -75,6 +86,9 @@ class Conductor final : public turn::TurnPort, public Mind {
   std::string fatal_;                                         // FATAL or ERR outside any lease: last words for the reason
   uint64_t strays_ = 0, bad_lines_ = 0;
   TimePoint started_at_{};
+  std::vector<LoadDone> load_waiters_;
+  std::vector<std::function<void()>> unload_waiters_;
+  bool unload_wanted_ = false;                                // as soon as no lease is open
   supervise::Generation loaded_ = 0;                          // the last generation that was seen ready
 };
 

@@ -31,6 +31,19 @@ void EngineDriver::stop(supervise::Trouble why, bool at_once, std::function<void
   impl_->host.when_gone(std::move(done));
 }
 
+void EngineDriver::load_and_tell(LoadDone done) {
+  impl_->host.order([&] { impl_->conductor.load_and_tell(std::move(done)); });
+}
+
+void EngineDriver::unload_when_idle(std::function<void()> done) {
+  impl_->host.order([&] { impl_->conductor.unload_when_idle(std::move(done)); });
+}
+
+void EngineDriver::set_options(DriverOptions options) {
+  impl_->host.set_options(std::move(options));
+  impl_->host.order([&] { impl_->conductor.settings_changed(); });
+}
+
 void EngineDriver::set_limits(const supervise::ChildLimits& limits) {
   impl_->host.order([&] { impl_->conductor.set_limits(limits); });
 }
@@ -38,7 +51,8 @@ void EngineDriver::set_limits(const supervise::ChildLimits& limits) {
 void EngineDriver::need_engine() { impl_->conductor.need_engine(); }
 void EngineDriver::start(turn::LeaseId lease, const turn::Request& request, int64_t max_new) { impl_->conductor.start(lease, request, max_new); }
 void EngineDriver::cancel(turn::LeaseId lease) { impl_->conductor.cancel(lease); }
-void EngineDriver::release(turn::LeaseId lease, turn::LeaseEnd end) { impl_->conductor.release(lease, end); }
+void EngineDriver::answered(turn::LeaseId lease) { impl_->conductor.answered(lease); }
+void EngineDriver::release(turn::LeaseId lease) { impl_->conductor.release(lease); }
 void EngineDriver::pause_output(bool paused) { impl_->conductor.pause_output(paused); }
 
 const supervise::Child& EngineDriver::child() const { return impl_->conductor.child(); }

@@ -20,7 +20,11 @@ class EngineDriver final : public turn::TurnPort {
   ~EngineDriver() override;                 // kills what is left without waiting
 
   void attach(turn::Desk& desk);            // before anything else; desk and driver know each other
-  void load();                              // start now (eager start, /v1/load)
+  void load();                              // start now (eager start)
+  using LoadDone = std::function<void(const std::optional<turn::RequestError>&)>;
+  void load_and_tell(LoadDone done);        // /v1/load: `done` once, with nothing at READY, else with why not
+  void unload_when_idle(std::function<void()> done);  // /v1/unload: running requests may end first
+  void set_options(DriverOptions options);  // hold from the next start on; name, instance and late_after stay
   void stop(supervise::Trouble why, bool at_once, std::function<void()> done);  // done when the tree is gone
   void set_limits(const supervise::ChildLimits& limits);
 
@@ -28,7 +32,8 @@ class EngineDriver final : public turn::TurnPort {
   void need_engine() override;
   void start(turn::LeaseId lease, const turn::Request& request, int64_t max_new) override;
   void cancel(turn::LeaseId lease) override;
-  void release(turn::LeaseId lease, turn::LeaseEnd end) override;
+  void answered(turn::LeaseId lease) override;
+  void release(turn::LeaseId lease) override;
   void pause_output(bool paused) override;
 
   const supervise::Child& child() const;

@@ -17,7 +17,8 @@ class Hands {
  public:
   virtual ~Hands() = default;
   virtual TimePoint now() const = 0;
-  virtual void spawn(supervise::Generation generation) = 0;   // then spawned() or spawn_failed()
+  virtual void spawn(supervise::Generation generation) = 0;   // then spawned() or spawn_failed(); with the settings that hold now
+  virtual uint64_t vocabulary() const { return 0; }           // of the model that runs, or that the next start will run
   virtual void terminate() = 0;                               // TERM and CONT to the tree; tree_empty() as soon as it is so
   virtual void kill() = 0;                                    // KILL to the tree, again and again; tree_empty() as soon as it is so
   virtual void write(std::string line) = 0;                   // to the child's stdin, in order, never blocking

@@ -98,6 +98,7 @@ void Child::handle(const event::SpawnFailed& failed, TimePoint now, Effects& out
 void Child::handle(const event::Line& line, TimePoint now, Effects& out) {
   if (state_ == ChildState::ready) {
     watch_.line(line.lease, line.event, limits_, now);
+    if (auto forgotten = watch_.forgotten(now)) out.push_back(effect::LeaseForgotten{forgotten->lease, std::move(forgotten->evidence)});
     return;
   }
   if (state_ != ChildState::starting) return;
@@ -113,6 +114,7 @@ void Child::handle(const event::Line& line, TimePoint now, Effects& out) {
     watch_.started(*ready);
     enter(ChildState::ready, now, out);
     ready_ = *ready;
+    idle_since_ = now;
     load_ = 1;
   } else if (const auto* error = std::get_if<protocol::EngineError>(&line.event)) {
     fail({Trouble::start_failed, "said instead of READY: ERR " + error->text, {}}, now, out);
@@ -146,10 +148,14 @@ void Child::handle(const event::LeaseCancelled& cancelled, TimePoint now, Effect
   if (state_ == ChildState::ready) watch_.lease_cancelled(cancelled.id, now);
 }
 
-void Child::handle(const event::LeaseClosed& closed, TimePoint, Effects&) {
+void Child::handle(const event::LeaseAnswered&, TimePoint, Effects&) {
+  if (state_ == ChildState::ready) failures_ = 0;  // READY alone proves nothing
+}
+
+void Child::handle(const event::LeaseClosed& closed, TimePoint now, Effects&) {
   if (state_ != ChildState::ready) return;
   watch_.lease_closed(closed.id);
-  if (closed.finished) failures_ = 0;  // READY alone proves nothing
+  idle_since_ = now;
 }
 
 void Child::handle(const event::Paused& paused, TimePoint now, Effects&) {
@@ -283,6 +289,7 @@ std::optional<TimePoint> Child::deadline() const {
       break;
     case ChildState::ready:
       if (const auto watched = watch_.deadline(limits_)) consider(*watched);
+      if (limits_.idle_unload > Duration::zero() && !watch_.active()) consider(idle_since_ + limits_.idle_unload);
       break;
     case ChildState::stopping:
       consider(stop_deadline_);
@@ -312,7 +319,12 @@ void Child::handle(const event::Due&, TimePoint now, Effects& out) {
       due_starting(now, out);
       break;
     case ChildState::ready:
-      if (auto verdict = watch_.judge(limits_, now)) fail(std::move(*verdict), now, out);
+      if (auto verdict = watch_.judge(limits_, now)) {
+        fail(std::move(*verdict), now, out);
+      } else if (idle_too_long(now)) {
+        out.push_back(effect::Log{"stopped after " + limit_text(limits_, "idle_unload_s", limits_.idle_unload) + " without a request"});
+        handle(event::Stop{Trouble::unloaded, false}, now, out);
+      }
       break;
     case ChildState::stopping:
       if (now >= stop_deadline_) due_stopping(now, out);
@@ -323,6 +335,10 @@ void Child::handle(const event::Due&, TimePoint now, Effects& out) {
       if (limits_.eager) spawn(now, out);
       break;
   }
+}
+
+bool Child::idle_too_long(TimePoint now) const {
+  return limits_.idle_unload > Duration::zero() && !watch_.active() && now >= idle_since_ + limits_.idle_unload;
 }
 
 void Child::due_starting(TimePoint now, Effects& out) {

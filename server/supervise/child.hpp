@@ -41,7 +41,8 @@ struct TreeEmpty {};                                // nothing of the tree is le
 struct Usage { TreeUsage totals; };
 struct LeaseOpened { LeaseId id = 0; };             // GEN was sent
 struct LeaseCancelled { LeaseId id = 0; };          // STOP was sent, or would have been
-struct LeaseClosed { LeaseId id = 0; bool finished = false; };  // finished: with an answer
+struct LeaseAnswered {};                            // a request has its answer: the child is proved
+struct LeaseClosed { LeaseId id = 0; };
 struct Paused { bool paused = false; };             // the daemon does not read the pipe for a slow reader
 struct Late { Duration by{}; };                     // the loop itself was late by this much
 struct Due {};                                      // the deadline passed; pipes were drained and Usage given just before
@@ -49,7 +50,7 @@ struct Limits { ChildLimits limits; };              // reloaded configuration
 }  // namespace event
 using Event = std::variant<event::Start, event::Stop, event::Spawned, event::SpawnFailed, event::Line, event::BadLine, event::StderrOutput,
                            event::StdoutClosed, event::Exited, event::TreeEmpty, event::Usage, event::LeaseOpened, event::LeaseCancelled,
-                           event::LeaseClosed, event::Paused, event::Late, event::Due, event::Limits>;
+                           event::LeaseAnswered, event::LeaseClosed, event::Paused, event::Late, event::Due, event::Limits>;
 
 // ---- effects, in the order in which they must be carried out
 namespace effect {
@@ -66,11 +67,12 @@ struct Lost {                                       // end every lease of this g
   Trouble others_why;                               // for leases that are not culprits
   std::string others_text;
 };
+struct LeaseForgotten { LeaseId lease = 0; std::string evidence; };  // the child's own account has lost it: release it
 struct Killed { Trouble why; };                     // a limit of ours ended it: count for metrics
 struct Log { std::string text; };
 }  // namespace effect
 using Effect = std::variant<effect::Spawn, effect::Terminate, effect::Kill, effect::SampleUsage, effect::StateChanged, effect::LoadFailed,
-                            effect::Lost, effect::Killed, effect::Log>;
+                            effect::Lost, effect::LeaseForgotten, effect::Killed, effect::Log>;
 
 class Child {
  public:
@@ -105,6 +107,7 @@ class Child {
   void handle(const event::Usage& usage, TimePoint now, Effects& out);
   void handle(const event::LeaseOpened& opened, TimePoint now, Effects& out);
   void handle(const event::LeaseCancelled& cancelled, TimePoint now, Effects& out);
+  void handle(const event::LeaseAnswered& answered, TimePoint now, Effects& out);
   void handle(const event::LeaseClosed& closed, TimePoint now, Effects& out);
   void handle(const event::Paused& paused, TimePoint now, Effects& out);
   void handle(const event::Late& late, TimePoint now, Effects& out);
@@ -121,6 +124,7 @@ class Child {
   void settle(TimePoint now, Effects& out);         // nothing of the tree is left
   void due_starting(TimePoint now, Effects& out);
   void due_stopping(TimePoint now, Effects& out);
+  bool idle_too_long(TimePoint now) const;
   Duration backoff_delay() const;
 
   ChildLimits limits_;
@@ -142,6 +146,7 @@ class Child {
   bool kill_sent_ = false;                          // stopping: the grace is over
   TimePoint stop_deadline_{};                       // stopping: the next escalation
   TimePoint retry_at_{};                            // backoff
+  TimePoint idle_since_{};                          // ready: since READY or the last lease
 };
 
 }  // namespace vigil::supervise

@@ -29,6 +29,7 @@ void LivenessWatch::started(const protocol::Ready& ready) {
   paused_since_.reset();
   step_.reset();
   gpu_ = ready.gpu;
+  tagged_ = ready.ids;
   beat_.reset();
   if (ready.beat_ms) beat_ = milliseconds(*ready.beat_ms);
 }
@@ -39,7 +40,7 @@ void LivenessWatch::lease_opened(LeaseId id, TimePoint now) {
     last_output_ = last_beat_ = last_step_ = now;
     samples_.clear();
   }
-  leases_[id].last_line = now;
+  leases_[id].last_line = leases_[id].last_sign = now;
 }
 
 void LivenessWatch::lease_cancelled(LeaseId id, TimePoint now) {
@@ -55,11 +56,14 @@ void LivenessWatch::line(std::optional<LeaseId> id, const EngineEvent& event, co
     last_beat_ = std::max(last_beat_, now);
     if (!step_ || *step_ != beat->step) last_step_ = std::max(last_step_, now);
     step_ = beat->step;
+    if (beat->active) account(*beat->active);
     return;
   }
   const auto found = id ? leases_.find(*id) : leases_.end();
   if (found == leases_.end()) return;
   Lease& lease = found->second;
+  lease.last_sign = std::max(lease.last_sign, now);
+  lease.accounts_without = 0;
   if (const auto* progress = std::get_if<protocol::PromptProgress>(&event)) {
     if (progress->read <= lease.prompt_read) return;
     lease.prompt_read = progress->read;
@@ -72,6 +76,26 @@ void LivenessWatch::line(std::optional<LeaseId> id, const EngineEvent& event, co
   }
   lease.last_line = std::max(lease.last_line, now);
   lease.allowance = allowance;
+}
+
+void LivenessWatch::account(const std::vector<LeaseId>& active) {
+  for (auto& [id, lease] : leases_) {
+    // An engine without request ids can only say whether it works at all.
+    const bool known = tagged_ ? std::find(active.begin(), active.end(), id) != active.end() : !active.empty();
+    lease.accounts_without = known ? 0 : lease.accounts_without + 1;
+  }
+}
+
+std::optional<LivenessWatch::Forgotten> LivenessWatch::forgotten(TimePoint now) {
+  if (paused_since_) return std::nullopt;
+  for (auto& [id, lease] : leases_) {
+    if (lease.accounts_without < accounts_without || now - lease.last_sign < account_quiet) continue;
+    const std::string evidence = std::to_string(lease.accounts_without) + " accounts in a row (BEAT active=) do not name it, and there was no line for it for " +
+                                 std::to_string(std::chrono::duration_cast<std::chrono::seconds>(now - lease.last_sign).count()) + " s";
+    lease.accounts_without = 0;  // said once
+    return Forgotten{id, evidence};
+  }
+  return std::nullopt;
 }
 
 void LivenessWatch::output(TimePoint now) { last_output_ = std::max(last_output_, now); }
@@ -90,6 +114,7 @@ void LivenessWatch::for_each_clock(Function&& function) {
   function(last_step_);
   for (auto& [id, lease] : leases_) {
     function(lease.last_line);
+    function(lease.last_sign);
     if (lease.cancelled_at) function(*lease.cancelled_at);
   }
 }
@@ -141,7 +166,7 @@ std::optional<LivenessWatch::Verdict> LivenessWatch::judge(const ChildLimits& li
   if (limits.silence > Duration::zero()) {
     for (const auto& [id, lease] : leases_) {
       if (now - lease.last_line >= limits.silence + lease.allowance) {
-        return Verdict{Trouble::silent, "no line for this request within " + limit_text(limits, "silence_s", limits.silence), {id}};
+        return Verdict{Trouble::silent, "no line for this request within " + limit_text(limits, limits.silence_key, limits.silence), {id}};
       }
     }
   }

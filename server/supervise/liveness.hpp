@@ -38,6 +38,13 @@ class LivenessWatch {
   void paused(bool paused, TimePoint now);          // while paused nothing is judged, and no clock runs
   void late(Duration by, TimePoint now);            // the daemon was late: every clock moves by as much
 
+  // A lease that the child's own account has left out for long enough while no line came for it; at most one, once.
+  struct Forgotten {
+    LeaseId lease = 0;
+    std::string evidence;
+  };
+  std::optional<Forgotten> forgotten(TimePoint now);
+
   std::optional<Verdict> judge(const ChildLimits& limits, TimePoint now) const;
   // When judge() may say something new, or a new usage sample is wanted; nothing while no lease is open.
   std::optional<TimePoint> deadline(const ChildLimits& limits) const;
@@ -50,6 +57,8 @@ class LivenessWatch {
     bool waited = false;                            // its one SWAIT is used
     Duration allowance{};                           // of that SWAIT, until the next line
     std::optional<TimePoint> cancelled_at;
+    int accounts_without = 0;                       // accounts of the child in a row that do not name it
+    TimePoint last_sign{};                          // the last line of any kind for it
   };
   struct Sample {
     TimePoint at{};
@@ -57,6 +66,7 @@ class LivenessWatch {
   };
   template <typename Function>
   void for_each_clock(Function&& function);
+  void account(const std::vector<LeaseId>& active);  // the child's own list of what it works on
   Duration window(const ChildLimits& limits) const;  // over which usage is compared; 0 = usage is not judged
   TimePoint quiet_since() const { return beat_ ? last_step_ : last_output_; }
   TimePoint next_sample(const ChildLimits& limits) const;
@@ -66,7 +76,7 @@ class LivenessWatch {
 
   std::map<LeaseId, Lease> leases_;
   std::optional<Duration> beat_;
-  bool gpu_ = false;
+  bool gpu_ = false, tagged_ = false;
   TimePoint last_output_{}, last_beat_{}, last_step_{};
   std::optional<uint64_t> step_;
   std::deque<Sample> samples_;

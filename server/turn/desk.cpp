@@ -37,7 +37,7 @@ struct Desk::Lease {
   RequestKey key = 0;          // 0 once its request has ended; the engine is then only waited for
   bool tagged = false;
   bool stop_sent = false;
-  bool answered = false;       // its request ended as Finished, whatever the engine says afterwards
+  std::shared_ptr<const Embeddings> embeddings;  // the engine may read the file until the lease is over
   int64_t tokens = 0;          // T lines seen
   std::string error;           // of an ERR that is not settled yet
   bool error_pending = false;
@@ -57,6 +57,28 @@ std::string context_message(int64_t prompt, int64_t context) {
 }
 
 bool is_waiting(Phase phase) { return phase == Phase::queued || phase == Phase::loading; }
+
+RequestError crash_loop(const EngineView& engine) {
+  return {ErrorCode::engine_crash_loop,
+          "the engine failed several times in a row and is not started again before its back-off is over "
+          "(engine.backoff_first_ms, engine.backoff_max_s); last reason: " + engine.reason,
+          "", std::max(1.0, engine.retry_in_s)};
+}
+
+RequestError unloaded() { return {ErrorCode::engine_unloaded, "the engine is being unloaded (/v1/unload)", "", 1}; }
+
+RequestError model_changed() { return {ErrorCode::engine_unloaded, "the model was changed while the request waited; send it again", "", 1}; }
+
+// Each image token becomes as many as its picture has rows.
+void repeat_image_tokens(Request& request) {
+  std::vector<TokenId> ids;
+  size_t picture = 0;
+  for (const TokenId id : request.prompt) {
+    const bool marks = id == request.image_token && picture < request.embeddings->rows.size();
+    ids.insert(ids.end(), marks ? static_cast<size_t>(request.embeddings->rows[picture++]) : 1, id);
+  }
+  request.prompt = std::move(ids);
+}
 
 }  // namespace
 
@@ -78,32 +100,54 @@ RequestKey Desk::submit(Request request, std::unique_ptr<ReplySink> sink, TimePo
   open->sink = std::move(sink);
   Open& accepted = *open;
   open_.emplace(key, std::move(open));
-  queue_.push(accepted.request.client, key);
-  accepted.phase = Phase::loading;
-  ++loading_;
-  if (engine_.phase == EnginePhase::ready) {
-    set_phase(accepted, Phase::queued, now);
-    pump(now);
-  } else if (engine_.phase == EnginePhase::unloaded || engine_.phase == EnginePhase::failed) {
-    port_.need_engine();
+  if (cancels_.take(accepted.request.id, limits_.cancel_memory, now)) {
+    Ending ending;
+    ending.how = Cancelled{CancelledBy::api};
+    end(key, std::move(ending), now);
+  } else if (!accepted.request.pictures.empty()) {
+    set_phase(accepted, Phase::encoding, now);
+    report_gauges();
+    encoder_->encode(key, accepted.request.pictures);
+  } else {
+    enqueue(accepted, now);
   }
-  report_gauges();
   return key;
+}
+
+void Desk::enqueue(Open& open, TimePoint now) {
+  std::optional<RequestError> error;
+  if (engine_.phase == EnginePhase::backoff) error = crash_loop(engine_);
+  if (unloading_) error = unloaded();
+  if (error) {
+    Ending ending;
+    ending.how = Failed{std::move(*error)};
+    return end(open.key, std::move(ending), now);
+  }
+  queue_.push(open.request.client, open.key);
+  set_phase(open, engine_.phase == EnginePhase::ready ? Phase::queued : Phase::loading, now);
+  if (engine_.phase == EnginePhase::unloaded || engine_.phase == EnginePhase::failed) port_.need_engine();
+  pump(now);
+  report_gauges();
 }
 
 std::optional<RequestError> Desk::refused(const Request& request, TimePoint now) const {
   if (closed_) return RequestError{ErrorCode::shutting_down, "the server is shutting down", "", 5};
-  if (engine_.phase == EnginePhase::backoff) {
-    return RequestError{ErrorCode::engine_crash_loop,
-                        "the engine failed several times in a row and is not started again before its back-off is over "
-                        "(engine.backoff_first_ms, engine.backoff_max_s); last reason: " + engine_.reason,
-                        "", std::max(1.0, engine_.retry_in_s)};
-  }
-  if (crashes_engine(request.fingerprint, now)) {
+  if (engine_.phase == EnginePhase::backoff) return crash_loop(engine_);
+  if (unloading_) return unloaded();
+  if (crashes_.refuses(request.fingerprint, limits_.crashes_refused, limits_.crash_memory, now)) {
     return RequestError{ErrorCode::request_crashes_engine,
                         "the engine died " + std::to_string(limits_.crashes_refused) +
                             " times while it worked on this very request; it is refused for some minutes",
                         "", 1};
+  }
+  if (!request.pictures.empty()) {
+    if (!encoder_) return RequestError{ErrorCode::image_invalid, "this server takes no pictures (vision.mmproj)", request.pictures.front().part, 1};
+    if (limits_.queue_limit != 0 && encoding_ >= limits_.queue_limit) {
+      return RequestError{ErrorCode::queue_full,
+                          std::to_string(encoding_) + " requests wait for their pictures to be encoded, and queue.limit is " +
+                              std::to_string(limits_.queue_limit) + "; try again later",
+                          "", 1};
+    }
   }
   if (engine_.phase != EnginePhase::ready) return std::nullopt;
   if (auto error = unfit(request)) return error;
@@ -121,6 +165,9 @@ std::optional<RequestError> Desk::unfit(const Request& request) const {
   const auto prompt = static_cast<int64_t>(request.prompt.size());
   if (engine_.context > 0 && prompt >= engine_.context) {
     return RequestError{ErrorCode::context_length_exceeded, context_message(prompt, engine_.context), "", 1};
+  }
+  if (request.vocabulary != engine_.vocabulary) {
+    return model_changed();
   }
   if (request.sampling.logprobs && !engine_.can_logprobs) {
     return RequestError{ErrorCode::invalid_request, "this engine does not give log probabilities; leave `logprobs` out", "logprobs", 1};
@@ -148,7 +195,10 @@ void Desk::leave(RequestKey key, TimePoint now) {
 
 bool Desk::cancel(const std::string& request_id, TimePoint now) {
   const auto found = std::find_if(open_.begin(), open_.end(), [&](const auto& entry) { return entry.second->request.id == request_id; });
-  if (found == open_.end()) return false;
+  if (found == open_.end()) {
+    cancels_.cancelled_unseen(request_id, now);
+    return false;
+  }
   Ending ending;
   ending.how = Cancelled{CancelledBy::api};
   end(found->first, std::move(ending), now);
@@ -185,16 +235,16 @@ void Desk::unpause() {
 // ---- the engine
 
 void Desk::engine_changed(const EngineView& view, TimePoint now) {
+  const bool other_model = view.vocabulary != engine_.vocabulary;
   engine_ = view;
+  if (view.phase != EnginePhase::ready) unloading_ = false;
   if (view.phase == EnginePhase::backoff) {
-    RequestError error{ErrorCode::engine_crash_loop,
-                       "the engine failed several times in a row and is not started again before its back-off is over "
-                       "(engine.backoff_first_ms, engine.backoff_max_s); last reason: " + view.reason,
-                       "", std::max(1.0, view.retry_in_s)};
+    const RequestError error = crash_loop(view);
     end_waiting(Phase::loading, error, now);
     end_waiting(Phase::queued, error, now);
     return;
   }
+  if (other_model) end_strangers(now);
   const Phase waiting = view.phase == EnginePhase::ready ? Phase::queued : Phase::loading;
   for (auto& [key, open] : open_) {
     if (is_waiting(open->phase) && open->phase != waiting) set_phase(*open, waiting, now);
@@ -202,6 +252,19 @@ void Desk::engine_changed(const EngineView& view, TimePoint now) {
   if ((view.phase == EnginePhase::unloaded || view.phase == EnginePhase::failed) && !queue_.empty()) port_.need_engine();
   pump(now);
   report_gauges();
+}
+
+// Requests whose ids are another model's: they can never run.
+void Desk::end_strangers(TimePoint now) {
+  std::vector<RequestKey> keys;
+  for (const auto& [key, open] : open_) {
+    if (is_waiting(open->phase) && open->request.vocabulary != engine_.vocabulary) keys.push_back(key);
+  }
+  for (const RequestKey key : keys) {
+    Ending ending;
+    ending.how = Failed{model_changed()};
+    end(key, std::move(ending), now);
+  }
 }
 
 void Desk::load_failed(const RequestError& error, TimePoint now) { end_waiting(Phase::loading, error, now); }
@@ -234,7 +297,7 @@ void Desk::engine_lost(Generation generation, const EngineLoss& loss, TimePoint 
     const bool its_fault = error.code == ErrorCode::engine_crashed ||
                            ((error.code == ErrorCode::engine_stalled || error.code == ErrorCode::engine_silent) && !lease->stop_sent &&
                             (loss.particular.empty() || error.message != loss.error.message));
-    if (its_fault && lease->key != 0) remember_crash(lease->fingerprint, now);
+    if (its_fault && lease->key != 0) crashes_.remember(lease->fingerprint, limits_.crash_memory, now);
     if (lease->error_pending) error = {ErrorCode::engine_error, lease->error + " (" + error.message + ")", "", error.retry_after_s};
     if (Open* open = find(lease->key)) {
       open->lease = 0;
@@ -320,23 +383,20 @@ void Desk::on_done(Lease& lease, const protocol::Done& done, TimePoint now) {
         ", which has had none: taken for a stray and ignored");
     return;
   }
-  const bool answered = lease.answered || done.finish != "cancel";
   if (find(lease.key)) {
     Ending ending;
-    if (answered) {
+    if (done.finish != "cancel") {
       ending.how = Finished{done.finish == "length" ? Finish::length : Finish::stop};
     } else {
       ending.how = Failed{{ErrorCode::engine_error, "the engine cancelled the request, which nobody had asked for", "", 1}};
     }
     const LeaseId id = lease.id;
-    const RequestKey key = lease.key;
-    find(key)->lease = 0;  // closed by its own DONE: no STOP
-    lease.key = 0;
-    end(key, std::move(ending), now);
-    close_lease(id, answered ? LeaseEnd::answered : LeaseEnd::not_answered, now);
+    lease.stop_sent = true;  // closed by its own DONE: no STOP
+    end(lease.key, std::move(ending), now);
+    close_lease(id, now);
     return;
   }
-  close_lease(lease.id, answered ? LeaseEnd::answered : LeaseEnd::not_answered, now);
+  close_lease(lease.id, now);
 }
 
 void Desk::error_settled(LeaseId id, const std::string& detail, TimePoint now) {
@@ -349,12 +409,53 @@ void Desk::error_settled(LeaseId id, const std::string& detail, TimePoint now) {
     open->lease = 0;
     end(lease.key, std::move(ending), now);
   }
-  close_lease(id, LeaseEnd::not_answered, now);
+  close_lease(id, now);
 }
 
-void Desk::close_lease(LeaseId id, LeaseEnd how, TimePoint now) {
+void Desk::lease_forgotten(LeaseId id, const std::string& evidence, TimePoint now) {
+  const auto found = leases_.find(id);
+  if (found == leases_.end()) return;
+  Lease& lease = *found->second;
+  log("request " + lease.request_id + " is released: " + evidence);
+  lease.stop_sent = true;  // there is nothing to stop
+  if (find(lease.key)) {
+    Ending ending;
+    ending.how = Failed{{ErrorCode::engine_error, "the engine has lost the request: " + evidence, "", 1}};
+    end(lease.key, std::move(ending), now);
+  }
+  close_lease(id, now);
+}
+
+void Desk::begin_unload(TimePoint now) {
+  unloading_ = engine_.phase == EnginePhase::ready;
+  end_waiting(Phase::loading, unloaded(), now);
+  end_waiting(Phase::queued, unloaded(), now);
+}
+
+// ---- the encoder of pictures
+
+void Desk::encoded(RequestKey key, std::shared_ptr<const Embeddings> embeddings, TimePoint now) {
+  Open* open = find(key);
+  if (!open || open->phase != Phase::encoding) return;
+  open->request.embeddings = std::move(embeddings);
+  repeat_image_tokens(open->request);
+  if (engine_.phase == EnginePhase::ready) {
+    if (auto error = unfit(open->request)) return encode_failed(key, *error, now);
+  }
+  enqueue(*open, now);
+}
+
+void Desk::encode_failed(RequestKey key, const RequestError& error, TimePoint now) {
+  Open* open = find(key);
+  if (!open || open->phase != Phase::encoding) return;
+  Ending ending;
+  ending.how = Failed{error};
+  end(key, std::move(ending), now);
+}
+
+void Desk::close_lease(LeaseId id, TimePoint now) {
   leases_.erase(id);
-  port_.release(id, how);
+  port_.release(id);
   pump(now);
   report_gauges();
 }
@@ -406,6 +507,7 @@ void Desk::start(Open& open, TimePoint now) {
   lease->fingerprint = open.request.fingerprint;
   lease->stream = open.request.stream;
   lease->prompt_tokens = static_cast<int64_t>(open.request.prompt.size());
+  lease->embeddings = open.request.embeddings;
   lease->admitted = open.admitted;
   open.lease = lease->id;
   open.started = now;
@@ -420,14 +522,20 @@ void Desk::start(Open& open, TimePoint now) {
 }
 
 void Desk::set_phase(Open& open, Phase phase, TimePoint now) {
-  if (open.phase == Phase::loading) --loading_;
-  if (open.phase == Phase::queued) queued_.erase({open.waiting_since, open.key});
+  forget_phase(open);
   open.phase = phase;
   if (phase == Phase::loading) ++loading_;
+  if (phase == Phase::encoding) ++encoding_;
   if (phase == Phase::queued) {
     open.waiting_since = now;
     queued_.insert({now, open.key});
   }
+}
+
+void Desk::forget_phase(const Open& open) {
+  if (open.phase == Phase::loading) --loading_;
+  if (open.phase == Phase::encoding) --encoding_;
+  if (open.phase == Phase::queued) queued_.erase({open.waiting_since, open.key});
 }
 
 void Desk::end(RequestKey key, Ending ending, TimePoint now) {
@@ -435,12 +543,13 @@ void Desk::end(RequestKey key, Ending ending, TimePoint now) {
   assert(found != open_.end());
   const std::unique_ptr<Open> open = std::move(found->second);
   open_.erase(found);
-  if (open->phase == Phase::loading) --loading_;
-  if (open->phase == Phase::queued) queued_.erase({open->waiting_since, key});
+  forget_phase(*open);
+  if (open->phase == Phase::encoding && encoder_) encoder_->abandon(key);
   queue_.remove(key);
+  cancels_.ended(open->request.id);
   if (paused_for_ == key) unpause();
   if (open->usage.prompt == 0) open->usage.prompt = static_cast<int64_t>(open->request.prompt.size());
-  const bool started = !is_waiting(open->phase);
+  const bool started = open->started != TimePoint{};
   ending.usage = open->usage;
   ending.total_s = seconds(now - open->admitted);
   ending.queued_s = seconds((started ? open->started : now) - open->admitted);
@@ -450,8 +559,11 @@ void Desk::end(RequestKey key, Ending ending, TimePoint now) {
   if (std::holds_alternative<Cancelled>(ending.how)) ++cancelled_;
   if (const auto lease = leases_.find(open->lease); lease != leases_.end()) {
     lease->second->key = 0;
-    lease->second->answered = std::holds_alternative<Finished>(ending.how);
-    if (!lease->second->answered) stop(*lease->second);
+    if (std::holds_alternative<Finished>(ending.how)) {
+      port_.answered(lease->first);
+    } else {
+      stop(*lease->second);
+    }
   }
   if (observer_.ended) observer_.ended(open->request, ending, false);
   const auto sink = std::move(open->sink);
@@ -504,6 +616,7 @@ void Desk::tick(TimePoint now) {
 void Desk::close(TimePoint now) {
   closed_ = true;
   const RequestError error{ErrorCode::shutting_down, "the server is shutting down", "", 5};
+  end_waiting(Phase::encoding, error, now);
   end_waiting(Phase::loading, error, now);
   end_waiting(Phase::queued, error, now);
 }
@@ -527,6 +640,7 @@ Snapshot Desk::snapshot(TimePoint now) const {
   view.running = static_cast<int64_t>(leases_.size());
   view.queued = static_cast<int64_t>(queued_.size());
   view.loading = static_cast<int64_t>(loading_);
+  view.encoding = static_cast<int64_t>(encoding_);
   view.limit = static_cast<int64_t>(limits_.queue_limit);
   view.served = served_;
   view.failed = failed_;
@@ -542,23 +656,6 @@ Snapshot Desk::snapshot(TimePoint now) const {
                            static_cast<int64_t>(open->request.prompt.size()), open->prefilled, open->usage.generated});
   }
   return view;
-}
-
-// ---- requests that crash engines
-
-void Desk::remember_crash(uint64_t fingerprint, TimePoint now) {
-  for (auto entry = crashes_.begin(); entry != crashes_.end();) {
-    std::erase_if(entry->second, [&](TimePoint at) { return now - at >= limits_.crash_memory; });
-    entry = entry->second.empty() ? crashes_.erase(entry) : std::next(entry);
-  }
-  crashes_[fingerprint].push_back(now);
-}
-
-bool Desk::crashes_engine(uint64_t fingerprint, TimePoint now) const {
-  const auto found = crashes_.find(fingerprint);
-  if (found == crashes_.end()) return false;
-  const auto recent = std::count_if(found->second.begin(), found->second.end(), [&](TimePoint at) { return now - at < limits_.crash_memory; });
-  return recent >= limits_.crashes_refused;
 }
 
 Desk::Open* Desk::find(RequestKey key) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "protocol/time.hpp"
+#include "server/turn/memory.hpp"
 #include "server/turn/ports.hpp"
 #include "server/turn/queue.hpp"
 #include "server/turn/request.hpp"
@@ -26,6 +27,7 @@ struct DeskLimits {
   Duration slow_reader_wait{};         // http.write_s
   Duration crash_memory = std::chrono::minutes(10);  // contract, "Retry"
   int crashes_refused = 2;
+  Duration cancel_memory = std::chrono::seconds(10);  // how long a cancel waits for a request of its id (T8 of the seed behaviours)
 };
 
 enum class Phase : uint8_t { queued, loading, encoding, prefill, decoding, stopping };
@@ -39,7 +41,7 @@ struct ActiveRequest {
 };
 
 struct Snapshot {
-  int64_t running = 0, queued = 0, loading = 0, limit = 0;
+  int64_t running = 0, queued = 0, loading = 0, encoding = 0, limit = 0;
   std::vector<ActiveRequest> active;    // oldest first
   uint64_t served = 0, failed = 0, cancelled = 0, rejected = 0;
 };
@@ -58,12 +60,14 @@ class Desk {
   ~Desk();  // ends whatever is still open with internal_error
   Desk(const Desk&) = delete;
   Desk& operator=(const Desk&) = delete;
+  void attach_encoder(EncoderPort* encoder) { encoder_ = encoder; }  // without one, requests with pictures are refused
 
   // ---- clients
   // Accepts the request or refuses it; either way `sink` gets its one ending, perhaps before this returns.
   RequestKey submit(Request request, std::unique_ptr<ReplySink> sink, TimePoint now);
   void leave(RequestKey key, TimePoint now);                 // the client is gone; a finished key does nothing
-  bool cancel(const std::string& request_id, TimePoint now); // by the API; false when no such request is open
+  // By the API; false when no such request is open. It is remembered then: a request of that id that comes later does not start.
+  bool cancel(const std::string& request_id, TimePoint now);
   void reader_blocked(RequestKey key, TimePoint now);        // its write buffer is full
   void reader_ready(RequestKey key, TimePoint now);          // it drained
 
@@ -76,6 +80,14 @@ class Desk {
   void engine_lost(Generation generation, const EngineLoss& loss, TimePoint now);
   // ERR of a lease, kept open until its reason is complete (child exit or 200 ms); `detail` is appended to the text.
   void error_settled(LeaseId lease, const std::string& detail, TimePoint now);
+  // By its own account the engine does not know the lease any more (supervise judges that); `evidence` says how that was seen.
+  void lease_forgotten(LeaseId lease, const std::string& evidence, TimePoint now);
+  // An unload was ordered: who waits ends with engine_unloaded, who comes is refused, until the engine has left phase ready.
+  void begin_unload(TimePoint now);
+
+  // ---- the encoder of pictures
+  void encoded(RequestKey key, std::shared_ptr<const Embeddings> embeddings, TimePoint now);
+  void encode_failed(RequestKey key, const RequestError& error, TimePoint now);
 
   // ---- time and the end
   std::optional<TimePoint> deadline() const;
@@ -96,21 +108,22 @@ class Desk {
   std::optional<RequestError> unfit(const Request& request) const;
   std::optional<RequestError> refused(const Request& request, TimePoint now) const;
   bool engine_free() const;
+  void enqueue(Open& open, TimePoint now);                   // ready for its turn: phase queued or loading, or an ending at once
   void reject(Request& request, std::unique_ptr<ReplySink> sink, RequestError error);
   void pump(TimePoint now);
   void start(Open& open, TimePoint now);
   void set_phase(Open& open, Phase phase, TimePoint now);
+  void forget_phase(const Open& open);                       // takes it out of the counts of its phase
   void end(RequestKey key, Ending ending, TimePoint now);
   void end_waiting(Phase phase, const RequestError& error, TimePoint now);
+  void end_strangers(TimePoint now);
   void stop(Lease& lease);
-  void close_lease(LeaseId id, LeaseEnd how, TimePoint now);
+  void close_lease(LeaseId id, TimePoint now);
   void on_token(Lease& lease, const protocol::Token& token, TimePoint now);
   void on_done(Lease& lease, const protocol::Done& done, TimePoint now);
   void unpause();
   void report_gauges() const;
   void log(const std::string& line) const;
-  void remember_crash(uint64_t fingerprint, TimePoint now);
-  bool crashes_engine(uint64_t fingerprint, TimePoint now) const;
   Open* find(RequestKey key);
 
   DeskLimits limits_;
@@ -121,13 +134,15 @@ class Desk {
   std::map<RequestKey, std::unique_ptr<Open>> open_;     // by age
   std::map<LeaseId, std::unique_ptr<Lease>> leases_;
   std::set<std::pair<TimePoint, RequestKey>> queued_;    // phase queued, by the time it began
-  std::map<uint64_t, std::vector<TimePoint>> crashes_;   // by fingerprint
+  CrashMemory crashes_;
+  CancelMemory cancels_;
+  EncoderPort* encoder_ = nullptr;
   RequestKey next_key_ = 1;
   LeaseId next_lease_ = 1;
   RequestKey paused_for_ = 0;
   TimePoint paused_until_{};
-  size_t loading_ = 0;
-  bool closed_ = false;
+  size_t loading_ = 0, encoding_ = 0;
+  bool closed_ = false, unloading_ = false;
   uint64_t served_ = 0, failed_ = 0, cancelled_ = 0, rejected_ = 0;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -17,6 +18,19 @@ using RequestKey = uint64_t;  // one per accepted request, never used again; a f
 using LeaseId = uint64_t;     // one per use of an engine; also the tag on the line protocol; never used again
 using Generation = uint64_t;  // one per engine process
 
+// One picture of a request, as its client sent it. Decoding is the vision child's.
+struct Picture {
+  std::shared_ptr<const std::string> bytes;
+  std::string part;               // the field for error texts: "messages[0].content[1]"
+};
+
+// What the vision child made of a request's pictures: one file for GENI. The destructor of the implementation removes the file.
+struct Embeddings {
+  virtual ~Embeddings() = default;
+  std::string path;
+  std::vector<int64_t> rows;      // per picture, each at least 1
+};
+
 struct Request {
   std::string id;                 // X-Request-Id, shown in /status
   std::string client;             // whose turn it is: API key, prompt_cache_key, user or connection (contract, "Fairness")
@@ -26,6 +40,11 @@ struct Request {
   protocol::Sampling sampling;
   std::vector<TokenId> end_ids;   // ids that end an answer and are never shown
   uint64_t fingerprint = 0;       // hash of prompt and parameters, for requests that crash engines
+  uint64_t vocabulary = 0;        // whose ids `prompt` are; an engine of another model is never sent them
+  // Pictures: `image_token` stands in `prompt` once for each. Once they are encoded the desk repeats it rows[i] times and sets `embeddings`.
+  std::vector<Picture> pictures;
+  TokenId image_token = -1;
+  std::shared_ptr<const Embeddings> embeddings;
 };
 
 enum class Finish : uint8_t { stop, length };

@@ -83,6 +83,11 @@ TEST_CASE("fields after the known ones are kept or passed over") {
   CHECK(parsed<Resume>("RESUME 3 more").tokens == 3);
   CHECK(parsed<PromptProgress>("PP 1 2 3 4 5 six").tokens_per_s == 4);
   CHECK(parsed<Beat>("BEAT step=4 layer=2").step == 4);
+  CHECK_FALSE(parsed<Beat>("BEAT step=4 layer=2").active);
+  CHECK(parsed<Beat>("BEAT step=4 active=17,18 more=1").active == std::vector<RequestTag>{17, 18});
+  CHECK(parsed<Beat>("BEAT step=4 active=").active == std::vector<RequestTag>{});
+  CHECK_FALSE(parse_engine_line("BEAT step=4 active=17,x"));
+  CHECK_FALSE(parse_engine_line("BEAT step=4 active=,"));
   const Ready ready = parsed<Ready>("READY 8 zstd stop v2=yes 50%");
   CHECK(ready.stop);
   CHECK(ready.others == std::vector<std::string>{"zstd", "v2=yes", "50%"});
@@ -247,6 +252,8 @@ TEST_CASE("every engine event round-trips, tagged and not") {
       Wait{"load experts", 2.5},
       Beat{0},
       Beat{std::numeric_limits<uint64_t>::max()},
+      Beat{7, std::vector<RequestTag>{}},
+      Beat{7, std::vector<RequestTag>{1, std::numeric_limits<uint64_t>::max()}},
   };
   for (const EngineEvent& event : events) {
     round_trip({std::nullopt, event});

@@ -47,6 +47,7 @@ class World final : public process::Hands {
   // process::Hands
   TimePoint now() const override { return clock_.now(); }
   void spawn(supervise::Generation generation) override;
+  uint64_t vocabulary() const override { return 0; }
   void terminate() override;
   void kill() override;
   void write(std::string line) override;

@@ -49,7 +49,8 @@ class ScriptedPort final : public turn::TurnPort {
   void need_engine() override { ++needed; }
   void start(turn::LeaseId lease, const turn::Request& request, int64_t max_new) override { starts.push_back({lease, request, max_new}); }
   void cancel(turn::LeaseId lease) override { cancels.push_back(lease); }
-  void release(turn::LeaseId, turn::LeaseEnd) override {}
+  void answered(turn::LeaseId) override {}
+  void release(turn::LeaseId) override {}
   void pause_output(bool paused) override { pauses.push_back(paused); }
 
   int needed = 0;

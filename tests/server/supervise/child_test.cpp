@@ -184,7 +184,8 @@ TEST_CASE("S11 from the second failure in a row there is a doubling, capped back
   bench.due();
   bench.start_ready();
   bench.give(event::LeaseOpened{1});
-  bench.give(event::LeaseClosed{1, true});
+  bench.give(event::LeaseAnswered{});
+  bench.give(event::LeaseClosed{1});
   bench.give(event::Exited{"exited with status 1"});
   bench.give(event::TreeEmpty{});
   CHECK(bench.child.state() == ChildState::failed);
