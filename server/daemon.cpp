@@ -117,6 +117,15 @@ observe::Metrics::Kill kill_reason(Trouble why) {
   return observe::Metrics::Kill::stop;
 }
 
+// Outside the loop the signals that we act on wait: before it nobody could act on them, and after it, when the signal set is gone, the default
+// action of one more TERM would turn a clean stop into a death by signal. Threads of ours inherit the mask and never take them.
+void mask_signals(int how) {
+  sigset_t ours;
+  sigemptyset(&ours);
+  for (const int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&ours, number);
+  pthread_sigmask(how, &ours, nullptr);
+}
+
 // A small pool for long templating and tokenising; results come back through the io_context.
 class WorkerPool final : public api::Workers {
  public:
@@ -314,7 +323,9 @@ void Daemon::run() {
   if (config_.engine.start == "eager") driver_.load();
   observe::notify_ready(status_line());
   if (const auto every = observe::watchdog_interval()) watchdog(*every);
+  mask_signals(SIG_UNBLOCK);
   io_.run();
+  mask_signals(SIG_BLOCK);
 }
 
 // ---- time
@@ -423,6 +434,7 @@ int could_not_start(const std::string& why) {
 
 int serve(const config::Loaded& loaded, const config::Sources& sources) {
   ::signal(SIGPIPE, SIG_IGN);
+  mask_signals(SIG_BLOCK);
   const config::Config& config = loaded.config;
   const std::string program_dir = own_program_dir();
 
