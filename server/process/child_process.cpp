@@ -25,6 +25,8 @@ constexpr size_t read_bytes = 64 * 1024;
 constexpr size_t output_turn_bytes = 16 * 1024;
 constexpr size_t error_turn_bytes = 1024 * 1024;
 constexpr auto sweep_pause = std::chrono::milliseconds(25);
+constexpr int looks_in_a_row = 4;    // on a machine that forks all the time no look is sure
+constexpr int uncertain_looks = 40;  // one a sweep_pause; a stranger without arguments and environment may stay so for ever
 
 enum class Read : uint8_t { bytes, nothing, ended };
 
@@ -266,11 +268,21 @@ void ChildProcess::sweep_later() {
   });
 }
 
+// A look can miss a process that was just being forked, and one in the middle of its execve shows no marker.
+bool ChildProcess::gone() {
+  for (int look = 0; look < looks_in_a_row; ++look) {
+    tree_.refresh();
+    if (!tree_.living().empty()) return false;
+    if (tree_.uncertain() && ++uncertain_looks_ < uncertain_looks) return false;
+    if (!tree_.overtaken()) break;
+  }
+  return true;
+}
+
 void ChildProcess::sweep() {
   if (reaped_) return;
   swept_ = exited_;
-  tree_.refresh();
-  if (!exited_ || !tree_.living().empty()) {
+  if (!exited_ || !gone()) {
     if (killing_) tree_.signal(SIGKILL);
     sweep_later();
     return;

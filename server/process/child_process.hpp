@@ -56,6 +56,7 @@ class ChildProcess : public std::enable_shared_from_this<ChildProcess> {
   bool read_errors(size_t budget);
   void write_next();
   void check_exit();
+  bool gone();
   void sweep();
   void sweep_later();
   void close_pipes();
@@ -72,6 +73,7 @@ class ChildProcess : public std::enable_shared_from_this<ChildProcess> {
   bool writing_ = false, reading_ = false, waiting_output_ = false;
   bool paused_ = false, executed_ = false, exited_ = false, reaped_ = false, closed_ = false;
   bool ending_ = false, killing_ = false, sweeping_ = false, swept_ = false;
+  int uncertain_looks_ = 0;
 };
 
 // "killed by signal 11 (SIGSEGV)" or "exited with status 1", of waitid's si_code and si_status.

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -50,22 +51,47 @@ Duration from_ticks(uint64_t ticks) {
   return std::chrono::nanoseconds(static_cast<int64_t>(ticks * (1'000'000'000ULL / per_second)));
 }
 
+// The fields of /proc/PID/stat, numbered as in proc(5), from 3 (state) on; absent ones are 0.
+class Stat {
+ public:
+  explicit Stat(pid_t pid) : text_(read_file(pid, "stat", 8192)) {
+    const size_t name_end = text_.rfind(')');  // the name may hold blanks and parentheses
+    std::string_view rest = text_;
+    rest.remove_prefix(name_end == std::string::npos ? rest.size() : std::min(name_end + 2, rest.size()));
+    while (!rest.empty() && count_ < field_.size()) {
+      const size_t end = std::min(rest.find_first_of(" \n"), rest.size());
+      field_[count_++] = rest.substr(0, end);
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+  }
+  bool has(size_t number) const { return number - 3 < count_ && !field_[number - 3].empty(); }
+  std::string_view word(size_t number) const { return field_[number - 3]; }
+  uint64_t operator()(size_t number) const { return to_number(field_[number - 3]); }
+
+ private:
+  std::string text_;
+  std::array<std::string_view, 50> field_{};
+  size_t count_ = 0;
+};
+
+// Of a process that shows no environment.
+enum class Environment : uint8_t { none, not_yet, now };
+Environment empty_environment(pid_t pid) {
+  constexpr size_t env_start = 50, env_end = 51;
+  const Stat stat(pid);
+  if (stat(env_end) != 0) return stat(env_end) == stat(env_start) ? Environment::none : Environment::now;
+  // An execve sets it last of all. A kernel thread, and who may not be read, have none either; but those show no program file.
+  std::array<char, 64> path{};
+  snprintf(path.data(), path.size(), "/proc/%d/exe", static_cast<int>(pid));
+  char target = 0;
+  return ::readlink(path.data(), &target, 1) == 1 ? Environment::not_yet : Environment::none;
+}
+
 }  // namespace
 
 std::optional<ProcessInfo> read_process(pid_t pid) {
-  const std::string text = read_file(pid, "stat", 8192);
-  const size_t name_end = text.rfind(')');  // the name may hold blanks and parentheses
-  if (name_end == std::string::npos || name_end + 2 >= text.size()) return std::nullopt;
-  constexpr size_t needed = 20;             // fields 3 (state) to 22 (starttime)
-  std::array<std::string_view, needed> field;
-  std::string_view rest = std::string_view(text).substr(name_end + 2);
-  for (std::string_view& word : field) {
-    const size_t end = rest.find(' ');
-    word = rest.substr(0, end);
-    if (word.empty()) return std::nullopt;
-    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
-  }
-  const auto at = [&](size_t number) { return to_number(field[number - 3]); };  // numbered as in proc(5)
+  const Stat at(pid);
+  if (!at.has(22)) return std::nullopt;
   ProcessInfo info;
   info.pid = pid;
   info.parent = static_cast<pid_t>(at(4));
@@ -77,7 +103,7 @@ std::optional<ProcessInfo> read_process(pid_t pid) {
   info.waited_cpu = from_ticks(at(16) + at(17));
   info.started_ticks = at(22);
   // A first thread that ended before the others shows as a zombie while the process runs on.
-  const bool zombie = field[0] == "Z" || field[0] == "X";
+  const bool zombie = at.word(3) == "Z" || at.word(3) == "X";
   info.alive = !zombie || at(20) > 1;
   return info;
 }
@@ -92,6 +118,16 @@ std::vector<ProcessInfo> list_processes() {
     if (auto info = read_process(static_cast<pid_t>(to_number(name)))) all.push_back(*info);
   }
   return all;
+}
+
+pid_t newest_pid() {
+  const UniqueFd file(::open("/proc/loadavg", O_RDONLY | O_CLOEXEC));
+  std::array<char, 128> text{};
+  const ssize_t got = file ? ::read(file.get(), text.data(), text.size()) : 0;
+  std::string_view line(text.data(), static_cast<size_t>(std::max<ssize_t>(got, 0)));
+  if (!line.empty() && line.back() == '\n') line.remove_suffix(1);
+  const size_t last = line.rfind(' ');
+  return last == std::string_view::npos ? 0 : static_cast<pid_t>(to_number(line.substr(last + 1)));
 }
 
 std::optional<Duration> cpu_time(pid_t pid) {
@@ -111,15 +147,23 @@ uint64_t storage_bytes(pid_t pid) {
   return sum;
 }
 
-bool carries_marker(pid_t pid, std::string_view marker, Match match) {
-  const std::string text = read_file(pid, "environ", environment_bytes);
+Marker find_marker(pid_t pid, std::string_view marker, Match match) {
+  std::string text = read_file(pid, "environ", environment_bytes);
+  if (text.empty()) {
+    const Environment why = empty_environment(pid);
+    if (why == Environment::none) return Marker::no;
+    if (why == Environment::now) text = read_file(pid, "environ", environment_bytes);  // the execve has just ended
+    if (text.empty()) return Marker::in_execve;
+  }
   const std::string wanted = "VIGIL_CHILD=" + std::string(marker);
   for (size_t at = text.find(wanted); at != std::string::npos; at = text.find(wanted, at + 1)) {
     if (at != 0 && text[at - 1] != '\0') continue;
     const size_t end = at + wanted.size();
-    if (match == Match::prefix || end == text.size() || text[end] == '\0') return true;
+    if (match == Match::prefix || end == text.size() || text[end] == '\0') return Marker::yes;
   }
-  return false;
+  return Marker::no;
 }
+
+bool carries_marker(pid_t pid, std::string_view marker, Match match) { return find_marker(pid, marker, match) == Marker::yes; }
 
 }  // namespace vigil::process

@@ -24,6 +24,8 @@ struct ProcessInfo {                    // of /proc/PID/stat
 std::optional<ProcessInfo> read_process(pid_t pid);
 std::vector<ProcessInfo> list_processes();      // every process that can be seen
 
+pid_t newest_pid();                             // of the process made last, whoever made it; 0 when the system does not say
+
 // Nanoseconds, all threads, also those that have ended; nothing when the process is gone.
 std::optional<Duration> cpu_time(pid_t pid);
 // Read from and written to storage, by it and by the children it has waited for; 0 when it may not be read. Pipes do not count: a beat
@@ -31,7 +33,10 @@ std::optional<Duration> cpu_time(pid_t pid);
 uint64_t storage_bytes(pid_t pid);
 
 enum class Match : uint8_t { whole, prefix };
-// Does its environment, as of its execve, carry VIGIL_CHILD=`marker`? False for zombies and for processes that may not be read.
+// Does its environment, as of its execve, carry VIGIL_CHILD=`marker`? No for zombies and for processes that may not be read. In the middle of an
+// execve a process shows no environment for a moment: then nobody can tell, and whoever needs to know looks again.
+enum class Marker : uint8_t { no, yes, in_execve };
+Marker find_marker(pid_t pid, std::string_view marker, Match match);
 bool carries_marker(pid_t pid, std::string_view marker, Match match);
 
 }  // namespace vigil::process

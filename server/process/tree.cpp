@@ -41,15 +41,22 @@ bool signal_process(const ProcessInfo& process, int number) {
   return ::syscall(SYS_pidfd_send_signal, pidfd.get(), number, nullptr, 0) == 0;
 }
 
+constexpr int execve_looks = 50;  // a stranger without arguments and environment may stay so for ever
+
 bool kill_marked(const std::string& prefix, int looks) {
   int clean = 0;
   const pid_t self = ::getpid();
   for (int look = 0; look < looks; ++look) {
     const std::vector<ProcessInfo> all = list_processes();
     std::vector<bool> chosen(all.size());
-    for (size_t i = 0; i < all.size(); ++i) chosen[i] = all[i].alive && all[i].pid != self && carries_marker(all[i].pid, prefix, Match::prefix);
-    choose_descendants(all, chosen);
     bool found = false;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (!all[i].alive || all[i].pid == self) continue;
+      const Marker marker = find_marker(all[i].pid, prefix, Match::prefix);
+      chosen[i] = marker == Marker::yes;
+      if (marker == Marker::in_execve && look < execve_looks) found = true;
+    }
+    choose_descendants(all, chosen);
     for (size_t i = 0; i < all.size(); ++i) {
       if (!chosen[i] || !all[i].alive || all[i].pid == self) continue;
       found = true;
@@ -68,17 +75,24 @@ Tree::Tree(pid_t root, std::string marker) : root_(root), marker_(std::move(mark
 }
 
 void Tree::refresh() {
+  const pid_t newest = newest_pid();
   const std::vector<ProcessInfo> all = list_processes();
   const pid_t self = ::getpid();
   std::vector<bool> chosen(all.size());
+  std::vector<size_t> in_execve;
   for (size_t i = 0; i < all.size(); ++i) {
     const ProcessInfo& process = all[i];
     if (process.pid == self || process.started_ticks < root_started_) continue;
     chosen[i] = process.pid == root_ || process.session == root_ || process.group == root_ ||
-                members_.contains({process.pid, process.started_ticks}) ||  // once a member, always one: it may clear its environment
-                carries_marker(process.pid, marker_, Match::whole);
+                members_.contains({process.pid, process.started_ticks});  // once a member, always one: it may clear its environment
+    if (chosen[i] || !process.alive) continue;
+    const Marker marker = find_marker(process.pid, marker_, Match::whole);
+    chosen[i] = marker == Marker::yes;
+    if (marker == Marker::in_execve) in_execve.push_back(i);
   }
   choose_descendants(all, chosen);
+  overtaken_ = newest == 0 || newest_pid() != newest;
+  uncertain_ = std::any_of(in_execve.begin(), in_execve.end(), [&](size_t i) { return !chosen[i]; });
   members_.clear();
   for (size_t i = 0; i < all.size(); ++i)
     if (chosen[i] && all[i].pid != self) members_.emplace(Key{all[i].pid, all[i].started_ticks}, all[i]);

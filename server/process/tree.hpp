@@ -25,6 +25,10 @@ class Tree {
   void refresh();                   // reads /proc
   // As of the last refresh: the living ones. Zombies count as dead.
   std::vector<pid_t> living() const;
+  // As of the last refresh: somebody was in the middle of an execve, and may or may not be one of us.
+  bool uncertain() const { return uncertain_; }
+  // As of the last refresh: while it read, some process was made, which it may have missed.
+  bool overtaken() const { return overtaken_; }
   // To the whole group at once, then to the living members outside it (as of the last refresh) through pidfds.
   void signal(int number);
   TreeUsage usage();                // refreshes, then sums
@@ -39,6 +43,7 @@ class Tree {
   std::string marker_;
   uint64_t root_started_ = 0;       // nothing older can belong to it
   std::map<Key, ProcessInfo> members_;
+  bool uncertain_ = false, overtaken_ = false;
   std::map<Key, Counted> counted_;
   TreeUsage total_;
 };

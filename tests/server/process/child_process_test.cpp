@@ -51,6 +51,18 @@ TEST_CASE("an exit is told although a grandchild holds the pipes open") {
   CHECK(count_marked(child.marker) == 0);
 }
 
+// A process in the middle of its execve shows no environment, and one that is forked while /proc is read is not seen at all; with its parent gone and
+// a session of its own each is like a stranger's for a moment.
+TEST_CASE("a grandchild that forks and executes while it is looked for is not left behind") {
+  for (int round = 0; round < 40; ++round) {
+    boost::asio::io_context io;
+    Recorded child(io);
+    child.start("/bin/bash", {"-c", "trap '' TERM; setsid setsid setsid sleep 60 & exit 0"});
+    REQUIRE(child.finish());
+    REQUIRE(count_marked(child.marker) == 0);
+  }
+}
+
 TEST_CASE("TERM first; KILL for those that ignore it; the tree is empty only then") {
   boost::asio::io_context io;
   Recorded child(io);
