@@ -29,14 +29,14 @@ def pump(timeout=0.0):
 
 
 def await_until(condition, limit_s, what, every_s=0.005):
-    """Pumps until condition() is true and returns its value; a Failure that says `what` after limit_s."""
+    """Pumps until condition() is true and returns its value; a Failure that says `what` (a text, or what gives one) after limit_s."""
     end = time.monotonic() + limit_s
     while True:
         value = condition()
         if value:
             return value
         if time.monotonic() > end:
-            raise Failure(f"after {limit_s:.1f} s still not: {what}")
+            raise Failure(f"after {limit_s:.1f} s still not: {what() if callable(what) else what}")
         pump(every_s)
 
 
