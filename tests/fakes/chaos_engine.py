@@ -10,7 +10,8 @@ plan: {"ids": [token ids that answers cycle through], "starts": [start, ...], "j
 An answer's first token is ids[max_new % len(ids)], so that a token that strays into another answer shows.
 Steps: ("answer", n, s) min(n, max_new) tokens one every s seconds, then DONE     ("tokens", n, s) n tokens whatever max_new says
   ("pp", n, s) ("line", text) (untagged lines: a text that begins with "!") ("raw", bytes) ("sleep", s) ("mute",) ("burn", s)
-  ("die", signal) ("exit", status) ("freeze",) ("close_out",) ("grandchild",) ("stderr", bytes) ("done", finish)
+  ("until", name) waits for a file in FAKE_DIR
+  ("die", signal) ("half", text, signal) half a line, then death ("exit", status) ("freeze",) ("close_out",) ("grandchild",) ("stderr", bytes) ("done", finish)
 """
 import os
 import select
@@ -125,6 +126,10 @@ class Job:
     def step_sleep(self, seconds):
         yield seconds
 
+    def step_until(self, name):
+        while not os.path.exists(f"{FOLDER}/{name}"):
+            yield 0.01
+
     def step_mute(self):
         while True:
             yield 3600
@@ -138,6 +143,10 @@ class Job:
         log("dies", str(number))
         os.kill(os.getpid(), number)
         yield 60
+
+    def step_half(self, text, number):
+        write_all(1, text.encode())
+        yield from self.step_die(number)
 
     def step_exit(self, status):
         log("exits", str(status))

@@ -138,7 +138,7 @@ class Maker:
             (2, few + [("line", "ERR out of memory")]), (1, few + [("line", "ERR broken"), ("exit", 4)]), (1, few + [("line", "ERR"), ("sleep", 0.1), ("die", 11)]),
             (1, few + [("line", "FATAL lost the device"), ("sleep", self.between(0, 0.4)), ("exit", 1)]),
             (1, few + [("raw", b"\xff\xfe\x00garbage\nT notanumber\nPP\n@ \n@x T 5\nDONE\n")] + [("answer", n, 0)]),
-            (1, few + [("raw", b"y" * (100 << 10) + b"\n"), ("answer", n, 0)]), (1, few + [("raw", b"T 5"), ("sleep", 0.05), ("die", SIGKILL)]),
+            (1, few + [("raw", b"y" * (100 << 10) + b"\n"), ("answer", n, 0)]), (1, few + [("half", "T 5", SIGKILL)]),
             (1, [("line", "DONE 7 5 1 1 cancel"), ("answer", n, 0.01)]), (1, [("line", "DONE 0 5 1 1 stop")]), (2, [("tokens", 100, 0.01), ("mute",)]),
             (1, few + [("close_out",), ("mute",)]), (1, few + [("grandchild",), ("die", SIGKILL)]), (1, few + [("stderr", 1 << 20), ("answer", n, 0)]),
             (1, few + [("done", "cancel")]), (1, [("line", "SWAIT disk 1"), ("sleep", self.between(0.1, 0.8)), ("answer", n, 0)]),
