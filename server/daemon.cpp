@@ -1,6 +1,7 @@
 // Composition and the two ends of a daemon's life. The order of members is the order of making; they are destroyed in reverse.
 #include "server/daemon.hpp"
 
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -126,21 +127,33 @@ void mask_signals(int how) {
   pthread_sigmask(how, &ours, nullptr);
 }
 
-// A small pool for long templating and tokenising; results come back through the io_context.
+// A small pool for long bodies and texts; results come back through the io_context. Very long ones go one after another on a thread of
+// their own, so that the usual ones need not wait behind them.
 class WorkerPool final : public api::Workers {
  public:
-  explicit WorkerPool(asio::io_context& io) : io_(io), pool_(2) {}
-  ~WorkerPool() override { pool_.join(); }
-  void run(std::function<void()> job, std::function<void()> done) override {
-    asio::post(pool_, [this, job = std::move(job), done = std::move(done)]() mutable {
+  explicit WorkerPool(asio::io_context& io) : io_(io), pool_(2), long_pool_(1) {}
+  ~WorkerPool() override {
+    pool_.stop();  // what has not begun is nobody's any more
+    long_pool_.stop();
+    pool_.join();
+    long_pool_.join();
+  }
+  void run(size_t bytes, std::function<void()> job, std::function<void()> done) override {
+    constexpr size_t long_job_bytes = 1024 * 1024;
+    ++unfinished_;
+    asio::post(bytes < long_job_bytes ? pool_ : long_pool_, [this, job = std::move(job), done = std::move(done)]() mutable {
       job();
+      job = nullptr;  // its text is given back here, not by the thread that decides
+      --unfinished_;
       asio::post(io_, std::move(done));
     });
   }
+  bool busy() const { return unfinished_ > 0; }
 
  private:
   asio::io_context& io_;
-  asio::thread_pool pool_;
+  asio::thread_pool pool_, long_pool_;
+  std::atomic<size_t> unfinished_ = 0;
 };
 
 class Daemon {
@@ -149,6 +162,7 @@ class Daemon {
          process::Keeper& keeper, const std::string& instance, uint64_t open_files);
   Result<void> open(std::vector<int> sockets);
   void run();
+  bool workers_busy() const { return workers_.busy(); }
 
  private:
   turn::DeskObserver desk_observer();
@@ -397,6 +411,7 @@ void Daemon::stop() {
   observe::notify_stopping("stopping");
   server_.stop_accepting();
   server_.close_idle();
+  api_.close();
   desk_.close(steady_now());
   if (driver_.child().state() == ChildState::starting || desk_.idle()) return drained();
   drain_timer_.expires_after(std::chrono::duration_cast<asio::steady_timer::duration>(from_seconds(config_.drain_s)));
@@ -460,6 +475,11 @@ int serve(const config::Loaded& loaded, const config::Sources& sources) {
     Daemon daemon(loaded, sources, *engine, model_path, *keeper, instance, open_files);
     if (auto opened = daemon.open(std::move(*sockets)); !opened) return could_not_start(opened.error());
     daemon.run();
+    if (daemon.workers_busy()) {  // a text that nobody waits for any more is not worth the wait for its worker
+      keeper->stop();
+      std::fflush(nullptr);
+      std::_Exit(0);
+    }
   }
   keeper->stop();
   return 0;

@@ -1,6 +1,7 @@
 // Header and vocabulary of a model file for the daemon.
 #include "server/model_file.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -58,6 +59,10 @@ Result<std::shared_ptr<const api::Model>> read_model(const std::string& path, co
   auto tokenizer = gguf::make_tokenizer(*model->vocabulary);
   if (!tokenizer) return in_file(tokenizer.error());
   model->tokenizer = std::move(*tokenizer);
+  constexpr size_t character_bytes = 4;  // what a token for an unknown character may stand for
+  model->longest_token_bytes = character_bytes;
+  for (gguf::TokenId id = 0; id < model->vocabulary->size(); ++id)
+    model->longest_token_bytes = std::max(model->longest_token_bytes, model->vocabulary->piece(id).size());
 
   const auto name = file->string_or("general.name", "");
   if (!name) return in_file(name.error());

@@ -23,14 +23,16 @@ struct Model {
   int64_t trained_context = 0;              // tokens, from the file; the engine's READY may say less
   std::shared_ptr<const gguf::Vocabulary> vocabulary;
   std::shared_ptr<const gguf::Tokenizer> tokenizer;
+  size_t longest_token_bytes = 0;           // no token stands for more text than this; 0 = not known
   std::string chat_template;                // of the file or chat_template_file; empty = the documented plain one
 };
 
-// Long templating and tokenising run elsewhere; `done` comes back on the decision thread.
+// Reading, templating and tokenising of long texts run elsewhere; `done` comes back on the decision thread.
 class Workers {
  public:
   virtual ~Workers() = default;
-  virtual void run(std::function<void()> job, std::function<void()> done) = 0;
+  // `bytes`: how much text the job works through. Very long jobs leave room for others.
+  virtual void run(size_t bytes, std::function<void()> job, std::function<void()> done) = 0;
 };
 
 struct EngineStatus {                       // for /status and /ready; filled by the driver
@@ -47,7 +49,8 @@ struct EngineStatus {                       // for /status and /ready; filled by
 };
 
 struct Settings {
-  size_t inline_text_bytes = 16 * 1024;     // longer texts go to the workers
+  size_t inline_body_bytes = 64 * 1024;     // longer bodies are read by the workers
+  size_t inline_text_bytes = 16 * 1024;     // longer texts are tokenised by them
   int64_t repeat_stop_tokens = 256;         // engine.repeat_stop_tokens; 0 = never
   std::string version;
 };
@@ -86,6 +89,9 @@ class Api {
   std::unique_ptr<Exchange> ready(HttpRequest request, std::shared_ptr<Channel> channel);
   std::unique_ptr<Exchange> status(HttpRequest request, std::shared_ptr<Channel> channel);
   std::unique_ptr<Exchange> metrics(HttpRequest request, std::shared_ptr<Channel> channel);
+
+  // The daemon is stopping: what is still being read or tokenised ends with shutting_down, and nothing new is read.
+  void close();
 
   const Surroundings& surroundings() const;
 

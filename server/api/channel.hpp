@@ -31,6 +31,10 @@ class Channel {
   virtual void respond(Response response) = 0;
   // The answer will be a stream. Headers are held back until the first write, the first probe or http.commit_s.
   virtual void plan_stream(StreamPlan plan) = 0;
+  // Whether it will be one shows later: plan_stream(), plan_whole() or the answer itself follows. Until then the end of the client's input
+  // says nothing.
+  virtual void plan_later() = 0;
+  virtual void plan_whole() = 0;
   virtual void write(std::string_view bytes) = 0;  // commits the headers
   virtual void finish() = 0;                       // the end of the body
   // A failure: `plain` when the headers are still held back, else `event` and the end of the body.

@@ -8,7 +8,6 @@
 #include "server/api/chat_reply.hpp"
 #include "server/api/dialect.hpp"
 #include "server/api/generation.hpp"
-#include "server/api/json_read.hpp"
 #include "server/api/model_choice.hpp"
 
 namespace vigil::api {
@@ -33,9 +32,9 @@ void refuse_unsupported(Fields& fields) {
   refuse_if_asked(fields, "web_search_options", "is not supported: this server does not search");
 }
 
-std::optional<GenerationPlan> read_chat(Fields& fields, const Surroundings& around) {
+std::optional<GenerationPlan> read_chat(Fields& fields, const std::shared_ptr<const Model>& served) {
   GenerationPlan plan;
-  plan.model = choose_model(fields, around);
+  plan.model = choose_model(fields, served);
   if (!plan.model) return std::nullopt;
   plan.parameters = read_parameters(fields, *plan.model->vocabulary);
   read_logprobs(fields, plan.parameters.sampling);
@@ -56,19 +55,7 @@ std::optional<GenerationPlan> read_chat(Fields& fields, const Surroundings& arou
 
 std::unique_ptr<Exchange> Api::chat_completions(HttpRequest request, std::shared_ptr<Channel> channel) {
   return guarded(request, channel, [&]() -> std::unique_ptr<Exchange> {
-    auto body = read_json_object(request.body);
-    if (const auto* error = std::get_if<turn::RequestError>(&body)) {
-      respond_error(*channel, *error);
-      return nullptr;
-    }
-    request.body = {};
-    Fields fields(std::get<nlohmann::json>(body));
-    auto plan = read_chat(fields, state_->surroundings);
-    if (!plan) {
-      respond_error(*channel, *fields.error());
-      return nullptr;
-    }
-    return generate(state_, std::move(request), channel, std::move(*plan));
+    return generate(state_, std::move(request), channel, read_chat);
   });
 }
 

@@ -7,7 +7,6 @@
 #include "server/api/completions_reply.hpp"
 #include "server/api/dialect.hpp"
 #include "server/api/generation.hpp"
-#include "server/api/json_read.hpp"
 #include "server/api/model_choice.hpp"
 
 namespace vigil::api {
@@ -68,9 +67,9 @@ void refuse_unsupported(Fields& fields) {
   fields.integer("best_of", 1, 1);
 }
 
-std::optional<GenerationPlan> read_completion(Fields& fields, const Surroundings& around) {
+std::optional<GenerationPlan> read_completion(Fields& fields, const std::shared_ptr<const Model>& served) {
   GenerationPlan plan;
-  plan.model = choose_model(fields, around);
+  plan.model = choose_model(fields, served);
   if (!plan.model) return std::nullopt;
   plan.parameters = read_parameters(fields, *plan.model->vocabulary);
   // A number here; clients of the chat dialect that send a flag mean 0 rivals by true.
@@ -106,19 +105,7 @@ std::optional<GenerationPlan> read_completion(Fields& fields, const Surroundings
 
 std::unique_ptr<Exchange> Api::completions(HttpRequest request, std::shared_ptr<Channel> channel) {
   return guarded(request, channel, [&]() -> std::unique_ptr<Exchange> {
-    auto body = read_json_object(request.body);
-    if (const auto* error = std::get_if<turn::RequestError>(&body)) {
-      respond_error(*channel, *error);
-      return nullptr;
-    }
-    request.body = {};
-    Fields fields(std::get<json>(body));
-    auto plan = read_completion(fields, state_->surroundings);
-    if (!plan) {
-      respond_error(*channel, *fields.error());
-      return nullptr;
-    }
-    return generate(state_, std::move(request), channel, std::move(*plan));
+    return generate(state_, std::move(request), channel, read_completion);
   });
 }
 

@@ -4,6 +4,7 @@
 #include <exception>
 #include <utility>
 
+#include "server/api/body.hpp"
 #include "server/api/errors.hpp"
 #include "server/api/reply_writer.hpp"
 
@@ -44,11 +45,14 @@ struct Preparation {
   GenerationPlan plan;
   std::shared_ptr<Flow> flow;
   std::vector<gguf::TokenId> ids;
+  uint64_t hash = 0;  // of ids and parameters
   std::string failure;
 
   void tokenise() {
+    if (flow->left) return;
     try {
       ids = plan.tokenise();
+      hash = fingerprint(ids, plan.parameters);
     } catch (const std::exception& error) {
       failure = error.what();
     } catch (...) {
@@ -77,6 +81,25 @@ std::optional<turn::RequestError> flaw(const Preparation& preparation, int64_t c
   return std::nullopt;
 }
 
+// A text that cannot fit, however its tokens fall: found out without the time that tokenising it would take.
+std::optional<turn::RequestError> hopeless(const GenerationPlan& plan, int64_t context) {
+  const size_t bytes = plan.text_bytes;
+  if (bytes > max_prompt_text_bytes) {
+    return turn::RequestError{turn::ErrorCode::context_length_exceeded,
+                              "The prompt has " + std::to_string(bytes) + " bytes of text; a request may have at most " +
+                                  std::to_string(max_prompt_text_bytes) + " (max_prompt_text_bytes); shorten " + plan.prompt_field + ".",
+                              plan.prompt_field, 1};
+  }
+  const size_t longest = plan.model->longest_token_bytes;
+  const auto least = longest == 0 ? int64_t{0} : static_cast<int64_t>(bytes / longest);
+  if (context <= 0 || least < context) return std::nullopt;
+  return turn::RequestError{turn::ErrorCode::context_length_exceeded,
+                            "The prompt has at least " + std::to_string(least) + " tokens (" + std::to_string(bytes) +
+                                " bytes of text), and the context holds " + std::to_string(context) +
+                                " (engine.context), of which at least one is needed for the answer; shorten " + plan.prompt_field + ".",
+                            plan.prompt_field, 1};
+}
+
 std::string client_name(const HttpRequest& request, const Parameters& parameters) {
   if (request.client_is_key || parameters.client.empty()) return request.client;
   return "named:" + parameters.client;  // apart from every connection's name
@@ -94,7 +117,7 @@ void submit(ApiState& state, Preparation& preparation) {
   request.stream = plan.parameters.stream;
   request.max_new = plan.parameters.max_new;
   request.end_ids = plan.model->vocabulary->end_ids();
-  request.fingerprint = fingerprint(preparation.ids, plan.parameters);
+  request.fingerprint = preparation.hash;
   request.sampling = plan.parameters.sampling;
   if (!request.sampling.seed && request.sampling.temperature != 0.0) request.sampling.seed = state.new_seed();
   request.prompt = std::move(preparation.ids);
@@ -128,37 +151,54 @@ void submit_guarded(ApiState& state, Preparation& preparation) {
   }
 }
 
+// The body is read: what the session must know of the answer, then the prompt's ids.
+void prepare(const std::shared_ptr<ApiState>& state, const std::shared_ptr<Preparation>& preparation) {
+  Flow& flow = *preparation->flow;
+  const GenerationPlan& plan = preparation->plan;
+  flow.stream = plan.parameters.stream;
+  if (flow.stream) {
+    StreamPlan stream_plan;
+    stream_plan.keepalive = [] { return std::string(keepalive_comment); };
+    flow.channel->plan_stream(std::move(stream_plan));
+  } else {
+    flow.channel->plan_whole();
+  }
+  if (flow.left) return;  // its input had ended, and for a whole answer that is leaving
+  if (const auto error = hopeless(plan, state->surroundings.engine().context)) return flow.fail(*error);
+  if (plan.text_bytes <= state->surroundings.settings.inline_text_bytes) {
+    preparation->tokenise();
+    return submit_guarded(*state, *preparation);
+  }
+  state->preparing.insert(preparation->flow);
+  state->surroundings.workers.run(plan.text_bytes, [preparation] { preparation->tokenise(); },
+                                  [preparation, weak = std::weak_ptr<ApiState>(state)] {
+                                    const auto alive = weak.lock();
+                                    if (!alive) return;
+                                    alive->preparing.erase(preparation->flow);
+                                    if (preparation->flow->left || preparation->flow->ended) return;
+                                    submit_guarded(*alive, *preparation);
+                                  });
+}
+
 }  // namespace
 
-std::unique_ptr<Exchange> generate(const std::shared_ptr<ApiState>& state, HttpRequest request, std::shared_ptr<Channel> channel,
-                                   GenerationPlan plan) {
+std::unique_ptr<Exchange> generate(const std::shared_ptr<ApiState>& state, HttpRequest request, std::shared_ptr<Channel> channel, PlanReader read) {
   auto flow = std::make_shared<Flow>();
   flow->request_id = request.id;
   flow->channel = std::move(channel);
-  flow->stream = plan.parameters.stream;
   auto preparation = std::make_shared<Preparation>();
-  preparation->request = std::move(request);
-  preparation->plan = std::move(plan);
   preparation->flow = flow;
-  if (flow->stream) {
-    StreamPlan stream_plan;
-    stream_plan.keepalive = [] { return std::string(keepalive_comment); };
-    flow->channel->plan_stream(std::move(stream_plan));
-  }
-  if (preparation->plan.text_bytes <= state->surroundings.settings.inline_text_bytes) {
-    preparation->tokenise();
-    submit_guarded(*state, *preparation);
-  } else {
-    state->preparing.insert(flow);
-    state->surroundings.workers.run([preparation] { preparation->tokenise(); },
-                                    [preparation, weak = std::weak_ptr<ApiState>(state)] {
-                                      const auto alive = weak.lock();
-                                      if (!alive) return;
-                                      alive->preparing.erase(preparation->flow);
-                                      if (preparation->flow->left || preparation->flow->ended) return;
-                                      submit_guarded(*alive, *preparation);
-                                    });
-  }
+  BodyWork work;
+  work.read = [preparation, read = std::move(read), served = state->surroundings.model()](Fields& fields) {
+    if (auto plan = read(fields, served)) preparation->plan = std::move(*plan);
+  };
+  work.go_on = [preparation, weak = std::weak_ptr<ApiState>(state)](HttpRequest without_body) {
+    const auto alive = weak.lock();
+    if (!alive) return;
+    preparation->request = std::move(without_body);
+    prepare(alive, preparation);
+  };
+  with_body(state, flow, std::move(request), std::move(work));
   if (flow->ended) return nullptr;
   return std::make_unique<GenerationExchange>(state, flow);
 }

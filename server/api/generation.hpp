@@ -1,9 +1,10 @@
-// From a request that was read to its reply: tokenising here or in the workers, the desk, and the sink that turns tokens into a reply.
+// From a request's body to its reply: reading and tokenising here or in the workers, the desk, and the sink that turns tokens into a reply.
 // Not here: fields of a body, shapes of a reply.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 
 namespace vigil::api {
 
+inline constexpr size_t max_prompt_text_bytes = 16 * 1024 * 1024;  // more than max_prompt_tokens of any usual text; tokenising takes time and memory
 inline constexpr size_t max_prompt_tokens = 2'000'000;  // what fits one line to an engine (protocol::max_line_to_child_bytes) with room to spare
 
 struct GenerationPlan {
@@ -25,8 +27,10 @@ struct GenerationPlan {
   std::function<std::unique_ptr<ReplyFormat>(ReplyFacts)> format;
 };
 
+// A dialect's reading of its body; runs perhaps on a worker's thread. Nothing when the fields have failed.
+using PlanReader = std::function<std::optional<GenerationPlan>(Fields&, const std::shared_ptr<const Model>&)>;
+
 // Answers on the channel now or later; null when now.
-std::unique_ptr<Exchange> generate(const std::shared_ptr<ApiState>& state, HttpRequest request, std::shared_ptr<Channel> channel,
-                                   GenerationPlan plan);
+std::unique_ptr<Exchange> generate(const std::shared_ptr<ApiState>& state, HttpRequest request, std::shared_ptr<Channel> channel, PlanReader read);
 
 }  // namespace vigil::api

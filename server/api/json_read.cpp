@@ -45,6 +45,7 @@ class TreeBuilder {
   }
 
   bool too_deep() const { return too_deep_; }
+  bool too_many() const { return values_ > max_json_values; }
   size_t position() const { return position_; }
   const std::string& reason() const { return reason_; }
   json take() { return std::move(root_); }
@@ -64,10 +65,12 @@ class TreeBuilder {
     return slot_;
   }
   bool put(json value) {
+    if (++values_ > max_json_values) return false;
     place(std::move(value));
     return true;
   }
   bool open(json value) {
+    if (++values_ > max_json_values) return false;
     if (stack_.size() == max_json_depth) {
       too_deep_ = true;
       return false;
@@ -84,6 +87,7 @@ class TreeBuilder {
   std::vector<json*> stack_;  // the open arrays and objects; none of them moves while it is open, since only the innermost one grows
   json* slot_ = nullptr;      // of the last key
   bool too_deep_ = false;
+  size_t values_ = 0;
   size_t position_ = 0;
   std::string reason_;
 };
@@ -113,7 +117,7 @@ size_t depth_position(std::string_view body) {
 
 turn::RequestError bad_json(size_t position, std::string_view reason) {
   constexpr size_t reason_bytes = 240;
-  const std::string valid = text::valid_utf8(reason);
+  const std::string valid = text::valid_utf8(reason.substr(0, 2 * reason_bytes));  // it quotes what was read, perhaps all of the body
   return {turn::ErrorCode::invalid_json,
           "The body is not valid JSON at byte " + std::to_string(position) + ": " + std::string(text::clip_utf8(valid, reason_bytes)), "", 1};
 }
@@ -126,6 +130,10 @@ std::variant<nlohmann::json, turn::RequestError> read_json_object(std::string_vi
   const bool parsed = json::sax_parse(body.begin(), body.end(), &builder);
   if (builder.too_deep()) {
     return bad_json(depth_position(body), "it is nested deeper than " + std::to_string(max_json_depth) + " levels (max_json_depth)");
+  }
+  if (builder.too_many()) {
+    return turn::RequestError{turn::ErrorCode::request_too_large,
+                              "The body holds more than " + std::to_string(max_json_values) + " JSON values (max_json_values).", "", 1};
   }
   if (!parsed) return bad_json(builder.position(), builder.reason());
   json value = builder.take();

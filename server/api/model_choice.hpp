@@ -12,7 +12,7 @@ namespace vigil::api {
 
 bool names(const Model& model, const std::string& name);  // its id or an alias
 turn::RequestError unknown_model(const std::string& name);
-// The body's `model` field: missing, null or empty means the default. On failure null, and `fields` has the error.
-std::shared_ptr<const Model> choose_model(Fields& fields, const Surroundings& around);
+// The body's `model` field: missing, null or empty means `served`, which may be null (no model). On failure null, and `fields` has the error.
+std::shared_ptr<const Model> choose_model(Fields& fields, const std::shared_ptr<const Model>& served);
 
 }  // namespace vigil::api

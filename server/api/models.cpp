@@ -33,15 +33,14 @@ turn::RequestError unknown_model(const std::string& name) {
           "model", 1};
 }
 
-std::shared_ptr<const Model> choose_model(Fields& fields, const Surroundings& around) {
+std::shared_ptr<const Model> choose_model(Fields& fields, const std::shared_ptr<const Model>& served) {
   const auto name = fields.text("model");
   if (fields.failed()) return nullptr;
-  std::shared_ptr<const Model> model = around.model();
-  if (!model) {
+  if (!served) {
     fields.fail(turn::RequestError{turn::ErrorCode::engine_start_failed, "No model file could be read; see the daemon's log.", "", 5});
     return nullptr;
   }
-  if (!name || name->empty() || names(*model, *name)) return model;
+  if (!name || name->empty() || names(*served, *name)) return served;
   fields.fail(unknown_model(*name));
   return nullptr;
 }

@@ -40,8 +40,16 @@ turn::RequestError internal_error(const std::string& request_id, std::string_vie
           "", 1};
 }
 
+turn::RequestError shutting_down_error() { return {turn::ErrorCode::shutting_down, "the server is shutting down", "", 5}; }
+
 Api::Api(Surroundings surroundings) : state_(std::make_shared<ApiState>(std::move(surroundings))) {}
 Api::~Api() = default;
+
+void Api::close() {
+  state_->closed = true;
+  for (const auto& flow : std::exchange(state_->preparing, {}))
+    if (!flow->left) flow->fail(shutting_down_error());
+}
 
 const Surroundings& Api::surroundings() const { return state_->surroundings; }
 

@@ -1,6 +1,7 @@
-// What the Api's parts share: the surroundings, ids and seeds, and the requests whose prompt is still being tokenised. Private to the room.
+// What the Api's parts share: the surroundings, ids and seeds, and the requests that are still being read or tokenised. Private to the room.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <random>
@@ -18,7 +19,7 @@ struct Flow {
   std::shared_ptr<Channel> channel;
   bool stream = false;
   turn::RequestKey key = 0;  // 0 until the desk has it
-  bool left = false;         // the client is gone
+  std::atomic<bool> left = false;  // the client is gone; workers look too, and spare themselves the work
   bool ended = false;        // the channel has its answer; nothing more may be written
 
   // The answer of a request that fails, whichever form its reply would have had.
@@ -31,6 +32,7 @@ struct ApiState {
 
   Surroundings surroundings;
   std::set<std::shared_ptr<Flow>> preparing;  // not yet with the desk; no more than the workers hold
+  bool closed = false;                        // the daemon is stopping: nothing new is read
   std::mt19937_64 random{std::random_device{}()};
 
   std::string new_reply_id(std::string_view prefix);  // 24 random characters behind the prefix
@@ -44,6 +46,7 @@ std::unique_ptr<Exchange> guarded(const HttpRequest& request, const std::shared_
 void respond_json(Channel& channel, std::string body, int status = 200);
 void respond_error(Channel& channel, const turn::RequestError& error);
 turn::RequestError internal_error(const std::string& request_id, std::string_view what);
+turn::RequestError shutting_down_error();
 
 template <typename Body>
 std::unique_ptr<Exchange> guarded(const HttpRequest& request, const std::shared_ptr<Channel>& channel, const Body& body) {

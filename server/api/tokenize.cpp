@@ -1,11 +1,13 @@
 // POST /v1/tokenize and /v1/detokenize: text to ids and back, without the engine.
 #include <exception>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include "server/api/json_read.hpp"
+#include "server/api/body.hpp"
+#include "server/api/generation.hpp"
 #include "server/api/json_text.hpp"
 #include "server/api/model_choice.hpp"
 #include "server/api/request_fields.hpp"
@@ -29,98 +31,109 @@ class Waiting final : public Exchange {
   std::shared_ptr<Flow> flow_;
 };
 
-// Runs `work` here or in the workers; its result is the body of the answer.
-std::unique_ptr<Exchange> answer_with(const std::shared_ptr<ApiState>& state, const HttpRequest& request, const std::shared_ptr<Channel>& channel,
-                                      size_t work_bytes, std::function<std::string()> work) {
-  if (work_bytes <= state->surroundings.settings.inline_text_bytes) {
-    respond_json(*channel, work());
-    return nullptr;
+// What a body asked for, done here or in the workers; `work` gives the body of the answer.
+struct TextJob {
+  size_t bytes = 0;  // how long it will take
+  std::function<std::string()> work;
+  std::string body;
+  std::optional<turn::RequestError> error;
+
+  void run(const Flow& flow) {
+    if (flow.left) return;
+    try {
+      body = work();
+    } catch (const std::exception& failure) {
+      error = internal_error(flow.request_id, failure.what());
+    }
   }
-  struct Job {
-    std::function<std::string()> work;
-    std::string body, failure;
-  };
-  auto job = std::make_shared<Job>();
-  job->work = std::move(work);
+  void answer(Flow& flow) {
+    if (flow.left || flow.ended) return;
+    if (error) return flow.fail(*error);
+    flow.ended = true;
+    respond_json(*flow.channel, std::move(body));
+  }
+};
+
+void do_job(const std::shared_ptr<ApiState>& state, const std::shared_ptr<Flow>& flow, const std::shared_ptr<TextJob>& job) {
+  flow->channel->plan_whole();
+  if (job->bytes <= state->surroundings.settings.inline_text_bytes) {
+    job->run(*flow);
+    return job->answer(*flow);
+  }
+  state->preparing.insert(flow);
+  state->surroundings.workers.run(job->bytes, [job, flow] { job->run(*flow); }, [job, flow, weak = std::weak_ptr<ApiState>(state)] {
+    if (const auto alive = weak.lock()) alive->preparing.erase(flow);
+    job->answer(*flow);
+  });
+}
+
+using JobReader = std::function<TextJob(Fields&, const std::shared_ptr<const Model>&)>;
+
+std::unique_ptr<Exchange> answer_with(const std::shared_ptr<ApiState>& state, HttpRequest request, std::shared_ptr<Channel> channel, JobReader read) {
   auto flow = std::make_shared<Flow>();
   flow->request_id = request.id;
-  flow->channel = channel;
-  state->surroundings.workers.run(
-      [job] {
-        try {
-          job->body = job->work();
-        } catch (const std::exception& error) {
-          job->failure = error.what();
-        }
-      },
-      [job, flow] {
-        if (flow->left) return;
-        flow->ended = true;
-        if (!job->failure.empty()) return respond_error(*flow->channel, internal_error(flow->request_id, job->failure));
-        respond_json(*flow->channel, std::move(job->body));
-      });
+  flow->channel = std::move(channel);
+  auto job = std::make_shared<TextJob>();
+  BodyWork work;
+  work.read = [job, read = std::move(read), served = state->surroundings.model()](Fields& fields) { *job = read(fields, served); };
+  work.go_on = [job, flow, weak = std::weak_ptr<ApiState>(state)](const HttpRequest&) {
+    if (const auto alive = weak.lock()) do_job(alive, flow, job);
+  };
+  with_body(state, flow, std::move(request), std::move(work));
   if (flow->ended) return nullptr;
   return std::make_unique<Waiting>(flow);
+}
+
+TextJob read_tokenize(Fields& fields, const std::shared_ptr<const Model>& served) {
+  TextJob job;
+  const auto model = choose_model(fields, served);
+  auto text = fields.text("text");
+  if (!text) fields.fail("text", "is missing");
+  if (text && text->size() > max_prompt_text_bytes)
+    fields.fail("text", "has " + std::to_string(text->size()) + " bytes; at most " + std::to_string(max_prompt_text_bytes) + " are allowed (max_prompt_text_bytes)");
+  if (fields.failed()) return job;
+  job.bytes = text->size();
+  job.work = [model, typed = std::move(*text)] {
+    std::string out = R"({"tokens":)";
+    append_json_ids(out, model->tokenizer->encode(typed, gguf::Tokenizer::Markers::plain, gguf::Tokenizer::Bos::none));
+    return out + "}";
+  };
+  return job;
+}
+
+TextJob read_detokenize(Fields& fields, const std::shared_ptr<const Model>& served) {
+  TextJob job;
+  const auto model = choose_model(fields, served);
+  const json* tokens = fields.array("tokens");
+  if (!tokens) fields.fail("tokens", "is missing");
+  std::vector<gguf::TokenId> ids;
+  for (size_t i = 0; !fields.failed() && i < tokens->size(); ++i) {
+    const auto id = whole_number((*tokens)[i]);
+    if (id && *id >= 0 && *id < model->vocabulary->size()) {
+      ids.push_back(static_cast<gguf::TokenId>(*id));
+    } else {
+      const std::string last = std::to_string(model->vocabulary->size() - 1);
+      fields.fail(bad_field("tokens[" + std::to_string(i) + "]", "is no token id of this model; ids go from 0 to " + last));
+    }
+  }
+  if (fields.failed()) return job;
+  job.bytes = ids.size();
+  job.work = [model, ids = std::move(ids)] {
+    std::string out = R"({"text":)";
+    append_json_string(out, model->tokenizer->decode(ids));
+    return out + "}";
+  };
+  return job;
 }
 
 }  // namespace
 
 std::unique_ptr<Exchange> Api::tokenize(HttpRequest request, std::shared_ptr<Channel> channel) {
-  return guarded(request, channel, [&]() -> std::unique_ptr<Exchange> {
-    auto body = read_json_object(request.body);
-    if (const auto* error = std::get_if<turn::RequestError>(&body)) {
-      respond_error(*channel, *error);
-      return nullptr;
-    }
-    Fields fields(std::get<json>(body));
-    const auto model = choose_model(fields, state_->surroundings);
-    auto text = fields.text("text");
-    if (!text) fields.fail("text", "is missing");
-    if (fields.failed()) {
-      respond_error(*channel, *fields.error());
-      return nullptr;
-    }
-    const size_t bytes = text->size();
-    return answer_with(state_, request, channel, bytes, [model, typed = std::move(*text)] {
-      std::string out = R"({"tokens":)";
-      append_json_ids(out, model->tokenizer->encode(typed, gguf::Tokenizer::Markers::plain, gguf::Tokenizer::Bos::none));
-      return out + "}";
-    });
-  });
+  return guarded(request, channel, [&] { return answer_with(state_, std::move(request), channel, read_tokenize); });
 }
 
 std::unique_ptr<Exchange> Api::detokenize(HttpRequest request, std::shared_ptr<Channel> channel) {
-  return guarded(request, channel, [&]() -> std::unique_ptr<Exchange> {
-    auto body = read_json_object(request.body);
-    if (const auto* error = std::get_if<turn::RequestError>(&body)) {
-      respond_error(*channel, *error);
-      return nullptr;
-    }
-    Fields fields(std::get<json>(body));
-    const auto model = choose_model(fields, state_->surroundings);
-    const json* tokens = fields.array("tokens");
-    if (!tokens) fields.fail("tokens", "is missing");
-    std::vector<gguf::TokenId> ids;
-    for (size_t i = 0; !fields.failed() && i < tokens->size(); ++i) {
-      const auto id = whole_number((*tokens)[i]);
-      if (id && *id >= 0 && *id < model->vocabulary->size()) {
-        ids.push_back(static_cast<gguf::TokenId>(*id));
-      } else {
-        const std::string last = std::to_string(model->vocabulary->size() - 1);
-        fields.fail(bad_field("tokens[" + std::to_string(i) + "]", "is no token id of this model; ids go from 0 to " + last));
-      }
-    }
-    if (fields.failed()) {
-      respond_error(*channel, *fields.error());
-      return nullptr;
-    }
-    const size_t bytes = ids.size();
-    return answer_with(state_, request, channel, bytes, [model, ids = std::move(ids)] {
-      std::string out = R"({"text":)";
-      append_json_string(out, model->tokenizer->decode(ids));
-      return out + "}";
-    });
-  });
+  return guarded(request, channel, [&] { return answer_with(state_, std::move(request), channel, read_detokenize); });
 }
 
 }  // namespace vigil::api

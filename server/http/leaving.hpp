@@ -14,7 +14,7 @@ class LeavingWatch {
   static constexpr int kProbes = 3;
   static constexpr Duration kProbeEvery = std::chrono::milliseconds(100);
 
-  enum class Answering : uint8_t { nothing, plain, stream, finished };  // finished: the answer is whole and only being written
+  enum class Answering : uint8_t { nothing, plain, stream, finished };  // nothing: or not yet known what; finished: whole, only being written
   enum class Advice : uint8_t { stay, probe, left };
 
   // The input has ended, or the kind of the answer became known after it had.

@@ -17,6 +17,14 @@ void RequestChannel::plan_stream(api::StreamPlan plan) {
   if (const auto session = session_.lock()) session->channel_plan(serial_, std::move(plan));
 }
 
+void RequestChannel::plan_later() {
+  if (const auto session = session_.lock()) session->channel_plan_later(serial_);
+}
+
+void RequestChannel::plan_whole() {
+  if (const auto session = session_.lock()) session->channel_plan_whole(serial_);
+}
+
 void RequestChannel::write(std::string_view bytes) {
   if (const auto session = session_.lock()) session->channel_write(serial_, bytes);
 }

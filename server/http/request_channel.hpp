@@ -20,6 +20,8 @@ class RequestChannel final : public api::Channel {
 
   void respond(api::Response response) override;
   void plan_stream(api::StreamPlan plan) override;
+  void plan_later() override;
+  void plan_whole() override;
   void write(std::string_view bytes) override;
   void finish() override;
   void fail(api::Response plain, std::string_view event) override;

@@ -20,8 +20,8 @@ namespace vigil::http {
 enum class Key : uint8_t { needed, not_needed };
 enum class BodyUse : uint8_t { read, ignored };  // an ignored one is read to its end under a small cap, so that the connection stays in step
 
-// Answers on the channel now or later; null when it was answered before returning. A stream's plan is made before returning,
-// for until then the session takes the end of the client's input as leaving.
+// Answers on the channel now or later; null when it was answered before returning. A stream's plan is made before returning, or
+// plan_later() is called: until then the session takes the end of the client's input as leaving.
 using Handler = std::function<std::unique_ptr<api::Exchange>(api::HttpRequest, std::shared_ptr<api::Channel>)>;
 using ErrorShape = std::function<api::Response(const turn::RequestError&)>;
 

@@ -43,7 +43,7 @@ struct SessionContext {
   bool draining = false;
 };
 
-enum class Streaming : uint8_t { no, planned, committed };  // committed: the head has gone out
+enum class Streaming : uint8_t { no, undecided, planned, committed };  // committed: the head has gone out
 
 // One request on this connection; gone as soon as its answer is written.
 struct OpenRequest {
@@ -111,6 +111,8 @@ class Session : public std::enable_shared_from_this<Session> {
   // session_answer.cpp: output
   void channel_respond(uint64_t serial, api::Response response);
   void channel_plan(uint64_t serial, api::StreamPlan plan);
+  void channel_plan_later(uint64_t serial);
+  void channel_plan_whole(uint64_t serial);
   void channel_write(uint64_t serial, std::string_view bytes);
   void channel_finish(uint64_t serial);
   void channel_fail(uint64_t serial, api::Response plain, std::string_view event);

@@ -21,6 +21,7 @@ bool Session::answering(uint64_t serial) const { return stage_ == Stage::answeri
 LeavingWatch::Answering Session::answering_kind() const {
   if (stage_ == Stage::flushing) return LeavingWatch::Answering::finished;
   if (stage_ != Stage::answering || !open_) return LeavingWatch::Answering::nothing;
+  if (open_->streaming == Streaming::undecided) return LeavingWatch::Answering::nothing;
   return open_->streaming == Streaming::no ? LeavingWatch::Answering::plain : LeavingWatch::Answering::stream;
 }
 
@@ -47,12 +48,24 @@ void Session::channel_respond(uint64_t serial, api::Response response) {
 }
 
 void Session::channel_plan(uint64_t serial, api::StreamPlan plan) {
-  if (!answering(serial) || open_->streaming != Streaming::no) return;
+  if (!answering(serial) || (open_->streaming != Streaming::no && open_->streaming != Streaming::undecided)) return;
+  const bool late = open_->streaming == Streaming::undecided;
   open_->plan = std::move(plan);
   open_->streaming = Streaming::planned;
   open_->record.stream = true;
   if (open_->options->limits.commit_s <= 0) commit();
   else arm_stream();
+  if (late && input_ended_) take_advice(leaving_.input_ended(answering_kind()));
+}
+
+void Session::channel_plan_later(uint64_t serial) {
+  if (answering(serial) && open_->streaming == Streaming::no) open_->streaming = Streaming::undecided;
+}
+
+void Session::channel_plan_whole(uint64_t serial) {
+  if (!answering(serial) || open_->streaming != Streaming::undecided) return;
+  open_->streaming = Streaming::no;
+  if (input_ended_) take_advice(leaving_.input_ended(answering_kind()));
 }
 
 void Session::channel_write(uint64_t serial, std::string_view bytes) {

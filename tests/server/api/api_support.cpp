@@ -14,6 +14,7 @@ void RecordingChannel::respond(Response r) {
 void RecordingChannel::plan_stream(StreamPlan p) {
   REQUIRE_FALSE(plan.has_value());
   plan = std::move(p);
+  plan_is_open = false;
 }
 
 void RecordingChannel::write(std::string_view bytes) {

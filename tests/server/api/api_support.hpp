@@ -21,6 +21,11 @@ class RecordingChannel final : public Channel {
  public:
   void respond(Response response) override;
   void plan_stream(StreamPlan plan) override;
+  void plan_later() override { plan_is_open = true; }
+  void plan_whole() override {
+    plan_is_open = false;
+    if (on_plan_whole) on_plan_whole();
+  }
   void write(std::string_view bytes) override;
   void finish() override;
   void fail(Response plain, std::string_view event) override;
@@ -28,6 +33,8 @@ class RecordingChannel final : public Channel {
   // What a client saw.
   std::optional<Response> response;
   std::optional<StreamPlan> plan;
+  bool plan_is_open = false;
+  std::function<void()> on_plan_whole;
   std::string body;
   bool finished = false;
   int writes = 0;
@@ -61,7 +68,7 @@ class ScriptedPort final : public turn::TurnPort {
 
 class HeldWorkers final : public Workers {
  public:
-  void run(std::function<void()> job, std::function<void()> done) override { jobs.emplace_back(std::move(job), std::move(done)); }
+  void run(size_t, std::function<void()> job, std::function<void()> done) override { jobs.emplace_back(std::move(job), std::move(done)); }
   void run_all();
   std::deque<std::pair<std::function<void()>, std::function<void()>>> jobs;
 };

@@ -168,6 +168,50 @@ TEST_CASE("a half-closed stream is probed at most three times and gets its answe
   CHECK(stream.call->left == 0);
 }
 
+TEST_CASE("as long as it is open whether a stream will come, the end of input says nothing") {
+  World world;
+  world.on_call = [](Call& call) { call.channel->plan_later(); };
+  world.start();
+  SECTION("a stream is probed then") {
+    Stream stream(world);
+    stream.client.half_close();
+    world.turn();
+    CHECK(stream.call->left == 0);
+    stream.channel().plan_stream(event_stream());
+    REQUIRE(stream.client.wait_for_text(": waiting\n\n\r\nb\r\n: waiting\n\n\r\nb\r\n: waiting\n\n"));
+    stream.channel().write("data: 1\n\n");
+    stream.channel().finish();
+    CHECK(stream.client.answer().complete);
+    CHECK(stream.call->left == 0);
+  }
+  SECTION("for a whole answer it was leaving") {
+    Stream stream(world);
+    stream.client.half_close();
+    world.turn();
+    CHECK(stream.call->left == 0);
+    stream.channel().plan_whole();
+    CHECK(stream.call->left == 1);
+    CHECK(world.until([&] { return world.server->open_connections() == 0; }));
+  }
+  SECTION("a reset is leaving at any time") {
+    Stream stream(world);
+    stream.client.reset();
+    CHECK(world.until([&] { return stream.call->left == 1; }));
+  }
+  SECTION("a reset after the end of input too") {
+    Stream stream(world);
+    stream.client.half_close();
+    world.turn();
+    stream.client.reset();
+    CHECK(world.until([&] { return stream.call->left == 1; }));
+  }
+  SECTION("an answer closes the question") {
+    Stream stream(world);
+    stream.channel().respond(unavailable());
+    CHECK(stream.client.answer().status == 503);
+  }
+}
+
 TEST_CASE("a half-closed client that goes later is still noticed") {
   World world;
   world.on_call = plan;
