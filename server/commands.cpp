@@ -22,7 +22,8 @@ using nlohmann::json;
 
 namespace {
 
-constexpr auto answer_within = std::chrono::seconds(30);
+constexpr double answer_within_s = 30;
+constexpr double load_within_s = 7200;  // above engine.load_max_s and what unloads wait for; the daemon's own limits end it earlier
 
 struct Place {
   std::string host, port;
@@ -59,7 +60,7 @@ struct Answer {
   std::string body;
 };
 
-Result<Answer> ask(const ClientOptions& options, http::verb verb, const std::string& target) {
+Result<Answer> ask(const ClientOptions& options, http::verb verb, const std::string& target, double within_s = answer_within_s) {
   const auto place = place_of(options.url);
   if (!place) return Error{place.error()};
   const auto key = key_of(options);
@@ -70,11 +71,12 @@ Result<Answer> ask(const ClientOptions& options, http::verb verb, const std::str
   http::request<http::empty_body> request{verb, target, 11};
   request.set(http::field::host, place->host + ":" + place->port);
   request.set(http::field::connection, "close");
+  if (verb == http::verb::post) request.content_length(0);
   if (!key->empty()) request.set(http::field::authorization, "Bearer " + *key);
   http::response<http::string_body> response;
   boost::system::error_code result = asio::error::timed_out;
   asio::ip::tcp::resolver resolver(io);
-  stream.expires_after(answer_within);
+  stream.expires_after(std::chrono::milliseconds(static_cast<int64_t>(1000 * (options.timeout_s > 0 ? options.timeout_s : within_s))));
   resolver.async_resolve(place->host, place->port, [&](boost::system::error_code resolved, const auto& addresses) {
     if (resolved) return void(result = resolved);
     stream.async_connect(addresses, [&](boost::system::error_code connected, const auto&) {
@@ -144,6 +146,22 @@ int status(const ClientOptions& options) {
   } catch (const json::exception& error) {
     return complain("the answer of " + options.url + " is not a status (" + error.what() + ")");
   }
+  return 0;
+}
+
+int load(const ClientOptions& options) {
+  const auto answer = ask(options, http::verb::post, "/v1/load", load_within_s);
+  if (!answer) return complain(answer.error());
+  if (answer->status != 200) return complain(*answer);
+  std::printf("%s\n", options.json ? answer->body.c_str() : "ready");
+  return 0;
+}
+
+int unload(const ClientOptions& options) {
+  const auto answer = ask(options, http::verb::post, "/v1/unload", load_within_s);
+  if (!answer) return complain(answer.error());
+  if (answer->status != 200) return complain(*answer);
+  std::printf("%s\n", options.json ? answer->body.c_str() : "unloaded");
   return 0;
 }
 

@@ -14,8 +14,11 @@ struct ClientOptions {
   std::string url = "http://127.0.0.1:8080";
   std::string api_key_file;  // its first line; else VIGIL_API_KEY
   bool json = false;
+  double timeout_s = 0;      // how long the server's answer is waited for; 0 = the command's own default
 };
 int status(const ClientOptions& options);
+int load(const ClientOptions& options);    // waits until the engine is ready, or says why it is not
+int unload(const ClientOptions& options);  // waits until the engine has ended
 int cancel(const ClientOptions& options, const std::string& request_id);
 
 }  // namespace vigil

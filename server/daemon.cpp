@@ -4,7 +4,6 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <ctime>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -16,8 +15,8 @@
 #include <boost/asio/thread_pool.hpp>
 
 #include "server/api/api.hpp"
-#include "server/config/program.hpp"
 #include "server/http/server.hpp"
+#include "server/installed.hpp"
 #include "server/model_file.hpp"
 #include "server/observe/log.hpp"
 #include "server/observe/metrics.hpp"
@@ -26,7 +25,7 @@
 #include "server/process/keeper.hpp"
 #include "server/process/keeper_watch.hpp"
 #include "server/process/reaper.hpp"
-#include "server/program_dir.hpp"
+#include "server/settings.hpp"
 #include "server/turn/desk.hpp"
 
 extern char** environ;
@@ -43,55 +42,6 @@ namespace {
 constexpr auto last_writes = std::chrono::milliseconds(500);
 
 TimePoint steady_now() { return std::chrono::steady_clock::now(); }
-
-supervise::ChildLimits child_limits(const config::Engine& engine) {
-  supervise::ChildLimits limits;
-  limits.exec = from_seconds(engine.exec_s);
-  limits.ready = from_seconds(engine.ready_s);
-  limits.load_max = from_seconds(engine.load_max_s);
-  limits.silence = from_seconds(engine.silence_s);
-  limits.stall = from_seconds(engine.stall_s);
-  limits.step = from_seconds(engine.step_s);
-  limits.cancel = from_seconds(engine.cancel_s);
-  limits.stop = from_seconds(engine.stop_s);
-  limits.backoff_first = std::chrono::milliseconds(engine.backoff_first_ms);
-  limits.backoff_max = from_seconds(engine.backoff_max_s);
-  limits.eager = engine.start == "eager";
-  return limits;
-}
-
-turn::DeskLimits desk_limits(const config::Config& config) {
-  turn::DeskLimits limits;
-  limits.queue_limit = static_cast<size_t>(config.queue.limit);
-  limits.queue_wait = from_seconds(config.queue.wait_s);
-  limits.queue_warn = from_seconds(config.queue.warn_s);
-  limits.slow_reader_wait = from_seconds(config.http.write_s);
-  return limits;
-}
-
-http::ServerOptions server_options(const config::Loaded& loaded) {
-  http::ServerOptions options;
-  options.limits = loaded.config.http;
-  options.api_keys = loaded.api_keys;
-  options.cors_origins = loaded.config.cors_origins;
-  options.allowed_hosts = loaded.config.allowed_hosts;
-  options.bound_host = loaded.config.host;
-  options.version = VIGIL_VERSION;
-  return options;
-}
-
-// What our own engine is told; a foreign one gets `engine.args` alone.
-std::vector<std::string> engine_args(const config::Config& config, const std::string& model, bool own) {
-  const config::Engine& engine = config.engine;
-  std::vector<std::string> args;
-  if (own) {
-    args = {"--model", model, "--context", std::to_string(engine.context), "--threads", std::to_string(engine.threads),
-            "--backend", engine.backend, "--kv-type", engine.kv_type, "--step-ms", std::to_string(engine.step_ms)};
-    if (engine.slots > 0) args.insert(args.end(), {"--slots", std::to_string(engine.slots)});
-  }
-  args.insert(args.end(), engine.args.begin(), engine.args.end());
-  return args;
-}
 
 // The limit that a service manager or shell gave us; our own is raised to the hard limit, children get the original.
 uint64_t raise_open_files() {
@@ -158,8 +108,8 @@ class WorkerPool final : public api::Workers {
 
 class Daemon {
  public:
-  Daemon(const config::Loaded& loaded, const config::Sources& sources, const config::Program& engine, std::string model_path,
-         process::Keeper& keeper, const std::string& instance, uint64_t open_files);
+  Daemon(const config::Loaded& loaded, const config::Sources& sources, const Installed& installed, process::Keeper& keeper,
+         const std::string& instance, uint64_t open_files);
   Result<void> open(std::vector<int> sockets);
   void run();
   bool workers_busy() const { return workers_.busy(); }
@@ -167,7 +117,8 @@ class Daemon {
  private:
   turn::DeskObserver desk_observer();
   process::DriverObserver driver_observer();
-  process::DriverOptions driver_options(const config::Program& engine, const std::string& instance, uint64_t open_files) const;
+  process::DriverOptions driver_options(const Installed& installed, uint64_t vocabulary) const;
+  http::ServerObserver server_observer();
   api::Surroundings surroundings();
   api::EngineStatus engine_status() const;
   void request_ended(const turn::Request& request, const turn::Ending& ending, bool rejected);
@@ -175,6 +126,10 @@ class Daemon {
   void watchdog(Duration every);
   void await_signal();
   void reload();
+  void install(const config::Loaded& loaded, const Installed& installed, std::shared_ptr<api::Model> model, const FileIdentity& file);
+  void options_taken();
+  void unload(api::OrderDone done);
+  void load(api::OrderDone done);
   void stop();
   void drained();
   void children_gone();
@@ -182,7 +137,9 @@ class Daemon {
 
   config::Config config_;
   config::Sources sources_;
-  std::string model_path_;
+  std::string instance_;
+  uint64_t open_files_ = 0, last_stamp_ = 1;
+  Installed installed_;
   TimePoint started_ = steady_now();
   asio::io_context io_{1};
   observe::Log log_;
@@ -192,35 +149,38 @@ class Daemon {
   process::KeeperWatch keeper_watch_;
   process::EngineDriver driver_;
   turn::Desk desk_;
-  std::shared_ptr<const api::Model> model_;
+  std::shared_ptr<const api::Model> model_, next_model_;  // next_model_: holds from the engine's next start on
+  FileIdentity model_file_;                               // of model_
+  FileIdentity next_model_file_;
   WorkerPool workers_{io_};
   api::Api api_;
   http::Server server_;
   asio::signal_set signals_{io_, SIGTERM, SIGINT, SIGHUP};
   asio::steady_timer desk_timer_{io_}, drain_timer_{io_}, watchdog_timer_{io_};
   bool desk_timer_posted_ = false, stopping_ = false, draining_ = false, stop_children_ = false;
+  bool reloading_ = false, reload_again_ = false;
 };
 
-Daemon::Daemon(const config::Loaded& loaded, const config::Sources& sources, const config::Program& engine, std::string model_path,
-               process::Keeper& keeper, const std::string& instance, uint64_t open_files)
-    : config_(loaded.config), sources_(sources), model_path_(std::move(model_path)),
+Daemon::Daemon(const config::Loaded& loaded, const config::Sources& sources, const Installed& installed, process::Keeper& keeper,
+               const std::string& instance, uint64_t open_files)
+    : config_(loaded.config), sources_(sources), instance_(instance), open_files_(open_files), installed_(installed),
       keeper_watch_(io_, keeper, instance, [this](const std::string& line) { log_.error(line); }),
-      driver_(io_, driver_options(engine, instance, open_files), child_limits(config_.engine), driver_observer()),
+      driver_(io_, driver_options(installed, last_stamp_), child_limits(config_.engine), driver_observer()),
       desk_(desk_limits(config_), driver_, desk_observer()), api_(surroundings()),
-      server_(io_, server_options(loaded), http::api_routes(api_),
-              {{}, [this](const std::string& line) { log_.warning(line); }, [this](const std::string& line) { log_.error(line); }}) {
+      server_(io_, server_options(loaded), http::api_routes(api_), server_observer()) {
   driver_.attach(desk_);
   for (const auto& note : loaded.notes) log_.warning(note);
 }
 
-process::DriverOptions Daemon::driver_options(const config::Program& engine, const std::string& instance, uint64_t open_files) const {
+process::DriverOptions Daemon::driver_options(const Installed& installed, uint64_t vocabulary) const {
   process::DriverOptions options;
-  options.instance = instance;
-  options.exe = engine.path;
-  options.args = engine_args(config_, model_path_, engine.own);
+  options.instance = instance_;
+  options.exe = installed.engine.path;
+  options.args = engine_args(config_, installed.model_path, installed.engine.own ? Ownership::own : Ownership::foreign);
   options.env = config_.engine.env;
   options.cwd = config_.engine.cwd;
-  options.open_files = open_files;
+  options.open_files = open_files_;
+  options.vocabulary = vocabulary;
   return options;
 }
 
@@ -242,6 +202,22 @@ process::DriverObserver Daemon::driver_observer() {
     metrics_.engine_loaded(seconds);
     log_.info("engine generation " + std::to_string(driver_.child().generation()) + " is ready after " + std::to_string(seconds) + " s");
   };
+  observer.options_taken = [this] { options_taken(); };
+  observer.late = [this](Duration) { metrics_.loop_late(); };
+  return observer;
+}
+
+http::ServerObserver Daemon::server_observer() {
+  http::ServerObserver observer;
+  // The access log. Probes that went well are not worth a line each.
+  observer.finished = [this](const http::AccessRecord& record) {
+    const bool probe = record.method == "GET" && record.status == 200;
+    log_.write(probe ? observe::Level::debug : observe::Level::info,
+               record.method + " " + record.path + " " + (record.left ? "left" : std::to_string(record.status)) + " " + std::to_string(record.bytes) +
+                   " bytes in " + std::to_string(record.seconds) + " s, request " + record.request_id + ", client " + record.client);
+  };
+  observer.warning = [this](const std::string& line) { log_.warning(line); };
+  observer.fault = [this](const std::string& line) { log_.error(line); };
   return observer;
 }
 
@@ -284,7 +260,8 @@ api::Surroundings Daemon::surroundings() {
   settings.version = VIGIL_VERSION;
   return {desk_, workers_, steady_now, [] { return static_cast<int64_t>(std::time(nullptr)); }, [this] { return model_; },
           [this] { return engine_status(); }, [this] { return metrics_.text(); }, [this] { return seconds(steady_now() - started_); },
-          settings, [this](const std::string& line) { log_.warning(line); }};
+          settings, [this](const std::string& line) { log_.warning(line); }, [this](api::OrderDone done) { load(std::move(done)); },
+          [this](api::OrderDone done) { unload(std::move(done)); }};
 }
 
 api::EngineStatus Daemon::engine_status() const {
@@ -321,8 +298,10 @@ Result<void> Daemon::open(std::vector<int> sockets) {
   if (!config_.engine.log.empty()) {
     if (auto opened = child_log_.open_file(config_.engine.log); !opened) return Error{"engine.log: " + opened.error()};
   }
-  auto model = read_model(model_path_, config_);
+  model_file_ = file_identity(installed_.model_path);
+  auto model = read_model(installed_.model_path, config_);
   if (!model) return Error{model.error()};
+  (*model)->stamp = last_stamp_;
   model_ = *model;
   return {};
 }
@@ -330,7 +309,7 @@ Result<void> Daemon::open(std::vector<int> sockets) {
 void Daemon::run() {
   std::printf("vigil listening on http://%s\n", server_.address().c_str());
   std::fflush(stdout);
-  log_.info("model " + model_->id + " from " + model_path_);
+  log_.info("model " + model_->id + " from " + installed_.model_path);
   if (!model_->chat_template.empty()) log_.warning("the model's own chat template is not used by this version; see docs/api.md");
   await_signal();
   server_.start();
@@ -384,23 +363,93 @@ void Daemon::await_signal() {
   });
 }
 
+// A bad configuration, model or program changes nothing. Reading a vocabulary takes long enough to be a worker's.
 void Daemon::reload() {
+  if (stopping_) return;
+  if (reloading_) {
+    reload_again_ = true;
+    return;
+  }
   const config::Loaded loaded = config::load(sources_);
   if (!loaded.ok()) {
     for (const auto& mistake : loaded.mistakes) log_.error("reload: " + mistake);
     log_.error("reload: nothing was changed");
     return;
   }
+  const auto installed = find_installed(loaded.config);
+  if (!installed) {
+    log_.error("reload: " + installed.error() + "; nothing was changed");
+    return;
+  }
+  reloading_ = true;
   observe::notify_reloading();
+  struct Reading {
+    FileIdentity file;
+    std::optional<Result<std::shared_ptr<api::Model>>> model;
+  };
+  const auto reading = std::make_shared<Reading>();
+  workers_.run(
+      [reading, path = installed->model_path, config = loaded.config] {
+        reading->file = file_identity(path);
+        reading->model = read_model(path, config);
+      },
+      [this, reading, loaded, installed = *installed] {
+        reloading_ = false;
+        if (stopping_) return;
+        if (!*reading->model) {
+          log_.error("reload: " + reading->model->error() + "; nothing was changed");
+        } else {
+          install(loaded, installed, **reading->model, reading->file);
+        }
+        observe::notify_ready(status_line());
+        if (std::exchange(reload_again_, false)) reload();
+      });
+}
+
+void Daemon::install(const config::Loaded& loaded, const Installed& installed, std::shared_ptr<api::Model> model, const FileIdentity& file) {
   for (const auto& change : config::describe_changes(config_, loaded.config)) log_.info("reload: " + change);
   const std::string host = config_.host;
   config_ = loaded.config;
+  installed_ = installed;
   http::ServerOptions options = server_options(loaded);
   options.bound_host = host;
   server_.set_options(std::move(options));
   desk_.set_limits(desk_limits(config_));
   driver_.set_limits(child_limits(config_.engine));
-  observe::notify_ready(status_line());
+  // The same file means the same ids: its new name, aliases and template hold at once. Another one's ids are no use to the running engine.
+  const bool same_file = file == model_file_;
+  model->stamp = same_file ? model_->stamp : ++last_stamp_;
+  next_model_file_ = file;
+  next_model_ = std::move(model);
+  const uint64_t stamp = next_model_->stamp;
+  if (same_file) model_ = next_model_;
+  driver_.set_options(driver_options(installed_, stamp));
+}
+
+// A new start, or none is running: what the last reload said about model and engine holds now.
+void Daemon::options_taken() {
+  if (next_model_ && next_model_ != model_) {
+    model_ = next_model_;
+    model_file_ = next_model_file_;
+    log_.info("model " + model_->id + " from " + installed_.model_path);
+  }
+  next_model_.reset();
+  if (auto opened = child_log_.open_file(config_.engine.log); !opened) log_.error("engine.log: " + opened.error());
+}
+
+// ---- orders
+
+void Daemon::load(api::OrderDone done) {
+  if (stopping_) return done(turn::RequestError{turn::ErrorCode::shutting_down, "the server is shutting down", "", 5});
+  driver_.load_and_tell(std::move(done));
+}
+
+void Daemon::unload(api::OrderDone done) {
+  if (stopping_) return done(turn::RequestError{turn::ErrorCode::shutting_down, "the server is shutting down", "", 5});
+  driver_.unload_when_idle([this, done = std::move(done)] {
+    log_.info("the engine was unloaded by hand");
+    done(std::nullopt);
+  });
 }
 
 // ---- the end: requests, then children, then connections
@@ -450,8 +499,6 @@ int could_not_start(const std::string& why) {
 int serve(const config::Loaded& loaded, const config::Sources& sources) {
   ::signal(SIGPIPE, SIG_IGN);
   mask_signals(SIG_BLOCK);
-  const config::Config& config = loaded.config;
-  const std::string program_dir = own_program_dir();
 
   auto sockets = observe::take_listening_sockets();
   if (!sockets) return could_not_start(sockets.error());
@@ -461,18 +508,11 @@ int serve(const config::Loaded& loaded, const config::Sources& sources) {
   process::become_subreaper();
   const uint64_t open_files = raise_open_files();
 
-  std::string model_path = config.model;
-  if (model_path.empty()) {
-    auto bundled = find_bundled_model(program_dir);
-    if (!bundled) return could_not_start(bundled.error());
-    model_path = *bundled;
-  }
-  const char* path = std::getenv("PATH");
-  const auto engine = config::resolve_program({"engine.exe", config.engine.exe, config.engine.own, "vigil-engine", program_dir, path ? path : ""});
-  if (!engine) return could_not_start(engine.error());
+  const auto installed = find_installed(loaded.config);
+  if (!installed) return could_not_start(installed.error());
 
   {
-    Daemon daemon(loaded, sources, *engine, model_path, *keeper, instance, open_files);
+    Daemon daemon(loaded, sources, *installed, *keeper, instance, open_files);
     if (auto opened = daemon.open(std::move(*sockets)); !opened) return could_not_start(opened.error());
     daemon.run();
     if (daemon.workers_busy()) {  // a text that nobody waits for any more is not worth the wait for its worker

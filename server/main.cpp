@@ -66,9 +66,14 @@ int main(int argc, char** argv) {
     command.add_option("--url", client.url, "address of the running server")->capture_default_str();
     command.add_option("--api-key-file", client.api_key_file, "file whose first line is the key; else VIGIL_API_KEY");
     command.add_flag("--json", client.json, "print the server's answer as it came");
+    command.add_option("--timeout-s", client.timeout_s, "seconds to wait for the answer; 0: 30, and two hours for load and unload")->check(CLI::NonNegativeNumber);
   };
   CLI::App* status_command = app.add_subcommand("status", "show what a running server does");
   add_client_flags(*status_command);
+  CLI::App* load_command = app.add_subcommand("load", "start the engine now and wait until it is ready");
+  add_client_flags(*load_command);
+  CLI::App* unload_command = app.add_subcommand("unload", "stop the engine once its running requests have ended");
+  add_client_flags(*unload_command);
   CLI::App* cancel_command = app.add_subcommand("cancel", "end a running or waiting request");
   cancel_command->add_option("id", request_id, "the request's X-Request-Id, as the status shows it")->required();
   add_client_flags(*cancel_command);
@@ -81,5 +86,7 @@ int main(int argc, char** argv) {
   if (*serve_command) return serve(flags);
   if (*check_command) return vigil::check(vigil::config::load(sources_of(flags)));
   if (*status_command) return vigil::status(client);
+  if (*load_command) return vigil::load(client);
+  if (*unload_command) return vigil::unload(client);
   return vigil::cancel(client, request_id);
 }

@@ -45,7 +45,7 @@ Result<std::string> find_bundled_model(const std::string& program_dir) {
   return Error{"the bundled model is at none of " + tried + "; name a model with --model FILE.gguf"};
 }
 
-Result<std::shared_ptr<const api::Model>> read_model(const std::string& path, const config::Config& config) {
+Result<std::shared_ptr<api::Model>> read_model(const std::string& path, const config::Config& config) {
   const auto source = gguf::open_pread(path);
   if (!source) return Error{"model: " + source.error()};
   const auto in_file = [&path](const std::string& what) { return Error{"model " + path + ": " + what}; };
@@ -84,7 +84,7 @@ Result<std::shared_ptr<const api::Model>> read_model(const std::string& path, co
   }
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0) model->created = info.st_mtime;
-  return std::shared_ptr<const api::Model>(std::move(model));
+  return model;
 }
 
 }  // namespace vigil

@@ -14,6 +14,6 @@ namespace vigil {
 Result<std::string> find_bundled_model(const std::string& program_dir);
 
 // `path` is what engine and vocabulary use. Errors name the file and the field.
-Result<std::shared_ptr<const api::Model>> read_model(const std::string& path, const config::Config& config);
+Result<std::shared_ptr<api::Model>> read_model(const std::string& path, const config::Config& config);
 
 }  // namespace vigil

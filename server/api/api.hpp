@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct Model {
   std::vector<std::string> aliases;
   int64_t created = 0;                      // unix seconds: the file's modification time
   int64_t trained_context = 0;              // tokens, from the file; the engine's READY may say less
+  uint64_t stamp = 0;                       // another model, another stamp: see turn::Request::vocabulary
   std::shared_ptr<const gguf::Vocabulary> vocabulary;
   std::shared_ptr<const gguf::Tokenizer> tokenizer;
   size_t longest_token_bytes = 0;           // no token stands for more text than this; 0 = not known
@@ -55,6 +57,9 @@ struct Settings {
   std::string version;
 };
 
+// How an order about the engine ended: nothing when well. Called once, later, on the decision thread.
+using OrderDone = std::function<void(const std::optional<turn::RequestError>&)>;
+
 // What the api needs from the rest of the daemon. All functions are called on the decision thread.
 struct Surroundings {
   turn::Desk& desk;
@@ -67,6 +72,7 @@ struct Surroundings {
   std::function<double()> uptime_s;
   Settings settings;
   std::function<void(const std::string& line)> log = {};  // what only the operator should read; may be empty
+  std::function<void(OrderDone)> load = {}, unload = {};  // of the engine, by hand
 };
 
 struct ApiState;
@@ -84,6 +90,8 @@ class Api {
   std::unique_ptr<Exchange> model(HttpRequest request, std::shared_ptr<Channel> channel);
   std::unique_ptr<Exchange> tokenize(HttpRequest request, std::shared_ptr<Channel> channel);
   std::unique_ptr<Exchange> detokenize(HttpRequest request, std::shared_ptr<Channel> channel);
+  std::unique_ptr<Exchange> load(HttpRequest request, std::shared_ptr<Channel> channel);
+  std::unique_ptr<Exchange> unload(HttpRequest request, std::shared_ptr<Channel> channel);
   std::unique_ptr<Exchange> cancel_request(HttpRequest request, std::shared_ptr<Channel> channel);
   std::unique_ptr<Exchange> health(HttpRequest request, std::shared_ptr<Channel> channel);
   std::unique_ptr<Exchange> ready(HttpRequest request, std::shared_ptr<Channel> channel);

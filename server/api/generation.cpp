@@ -115,6 +115,7 @@ void submit(ApiState& state, Preparation& preparation) {
   request.id = preparation.request.id;
   request.client = client_name(preparation.request, plan.parameters);
   request.stream = plan.parameters.stream;
+  request.vocabulary = plan.model->stamp;
   request.max_new = plan.parameters.max_new;
   request.end_ids = plan.model->vocabulary->end_ids();
   request.fingerprint = preparation.hash;

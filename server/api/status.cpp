@@ -74,6 +74,7 @@ std::string status_body(const Surroundings& around) {
   append_count(out, R"(,"requests":{"running":)", snapshot.running);
   append_count(out, R"(,"queued":)", snapshot.queued);
   append_count(out, R"(,"loading":)", snapshot.loading);
+  append_count(out, R"(,"encoding":)", snapshot.encoding);
   append_count(out, R"(,"limit":)", snapshot.limit);
   out += R"(},"active":[)";
   for (size_t i = 0; i < snapshot.active.size(); ++i) {
@@ -159,7 +160,7 @@ std::unique_ptr<Exchange> Api::cancel_request(HttpRequest request, std::shared_p
     constexpr size_t shown_bytes = 200;
     respond_error(*channel, {turn::ErrorCode::not_found,
                              "No request \"" + std::string(text::clip_utf8(text::valid_utf8(id), shown_bytes)) +
-                                 "\" is running or waiting; GET /status lists those that are.",
+                                 "\" is running or waiting (GET /status lists those that are); if it comes within 10 s it will not be started.",
                              "id", 1});
     return nullptr;
   });

@@ -26,7 +26,7 @@ constexpr Key table[] = {
      .explanation = "Id in /v1/models; empty means the model file's name without its ending."},
     {VIGIL_KEY(aliases),
      .explanation = "Further ids that requests may name."},
-    {VIGIL_KEY(chat_template_file), .takes = Takes::next_start, .meaning = Meaning::path,
+    {VIGIL_KEY(chat_template_file), .meaning = Meaning::path,
      .explanation = "Chat template in place of the model file's own."},
     {VIGIL_KEY(api_keys), .meaning = Meaning::secret,
      .explanation = "Keys that clients must send one of; none set means no key is needed."},
@@ -71,7 +71,7 @@ constexpr Key table[] = {
      .explanation = "Aim for the time of one prompt chunk; a STOP waits about that long."},
     {VIGIL_KEY(engine.start), .takes = Takes::next_start, .choices = "eager|lazy",
      .explanation = "eager: with the daemon; lazy: at the first request."},
-    {VIGIL_KEY(engine.idle_unload_s), .min = shortest_s, .max = most_seconds, .unit = "s", .zero = Zero::off, .acts = Acts::later,
+    {VIGIL_KEY(engine.idle_unload_s), .min = shortest_s, .max = most_seconds, .unit = "s", .zero = Zero::off,
      .explanation = "Unloads an engine that had no request for so long."},
     {VIGIL_KEY(engine.exec_s), .min = shortest_s, .max = 3600, .unit = "s",
      .explanation = "Limit for executing the program (not for loading)."},
@@ -236,7 +236,7 @@ std::string nearest_environment_name(std::string_view unknown) {
 std::string takes_text(Takes takes) {
   switch (takes) {
     case Takes::new_requests: return "for new requests";
-    case Takes::next_start: return "at the next start of the child (in this version: after a restart of the daemon)";
+    case Takes::next_start: return "at the next start of the child";
     case Takes::restart: return "after a restart of the daemon";
   }
   return {};

@@ -24,6 +24,8 @@ RouteTable api_routes(api::Api& api) {
   add("POST", "/v1/detokenize", &Api::detokenize, Key::needed, BodyUse::read);
   add("GET", "/v1/models", &Api::models, Key::needed, BodyUse::ignored);
   add("GET", "/v1/models/{id}", &Api::model, Key::needed, BodyUse::ignored);
+  add("POST", "/v1/load", &Api::load, Key::needed, BodyUse::ignored);
+  add("POST", "/v1/unload", &Api::unload, Key::needed, BodyUse::ignored);
   add("DELETE", "/v1/requests/{id}", &Api::cancel_request, Key::needed, BodyUse::ignored);
   add("GET", "/health", &Api::health, Key::not_needed, BodyUse::ignored);
   add("GET", "/ready", &Api::ready, Key::not_needed, BodyUse::ignored);

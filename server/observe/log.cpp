@@ -108,8 +108,8 @@ ChildLog::~ChildLog() {
 }
 
 Result<void> ChildLog::open_file(const std::string& path) {
-  const int file = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
-  if (file < 0) return Error{"cannot open the log file " + path + ": " + std::strerror(errno)};
+  const int file = path.empty() ? -1 : ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
+  if (file < 0 && !path.empty()) return Error{"cannot open the log file " + path + ": " + std::strerror(errno)};
   if (file_ >= 0) ::close(file_);
   file_ = file;
   return {};

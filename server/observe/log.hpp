@@ -33,7 +33,7 @@ class ChildLog {
  public:
   ChildLog(Log& log, std::string name, size_t lines_per_s = 50);
   ~ChildLog();
-  // Appends to `path`; created with mode 0640. An error names the path.
+  // Appends to `path`, created with mode 0640, or writes into the log again when it is empty. An error names the path and changes nothing.
   Result<void> open_file(const std::string& path);
   void write(uint64_t generation, std::string_view bytes, TimePoint now);
 

@@ -48,6 +48,11 @@ struct Metrics::Impl {
       prometheus::BuildCounter().Name("vigil_engine_starts_total").Help("Engine processes started.").Register(registry).Add({});
   std::array<prometheus::Counter*, 5> kills = counters<5>(registry, "vigil_engine_kills_total", "Engines ended by one of our limits.", "why",
                                                           {"ready", "stall", "silence", "cancel", "stop"});
+  prometheus::Counter& late = prometheus::BuildCounter()
+                                  .Name("vigil_loop_late_total")
+                                  .Help("Times that the daemon itself was late by more than 250 ms when a limit was due; the limits moved.")
+                                  .Register(registry)
+                                  .Add({});
   std::array<prometheus::Counter*, 3> token_counts =
       counters<3>(registry, "vigil_tokens_total", "Tokens of ended requests.", "kind", {"prompt", "cached", "generated"});
   prometheus::Histogram& first = histogram(registry, "vigil_time_to_first_token_seconds", "From admission to the first token.", long_times);
@@ -73,6 +78,7 @@ void Metrics::set_requests(int64_t running, int64_t queued) {
 void Metrics::set_engine_up(bool up) { impl_->up.Set(up ? 1 : 0); }
 void Metrics::engine_started() { impl_->starts.Increment(); }
 void Metrics::engine_killed(Kill why) { impl_->kills[static_cast<size_t>(why)]->Increment(); }
+void Metrics::loop_late() { impl_->late.Increment(); }
 void Metrics::engine_loaded(double seconds) { impl_->load.Observe(seconds); }
 
 void Metrics::tokens(Tokens kind, int64_t count) {

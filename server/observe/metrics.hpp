@@ -22,6 +22,7 @@ class Metrics {
   void engine_started();
   void engine_killed(Kill why);
   void engine_loaded(double seconds);
+  void loop_late();  // the decision loop itself was late by more than 250 ms when a limit was due
   void tokens(Tokens kind, int64_t count);
   void queued(double seconds);
   void first_token(double seconds);

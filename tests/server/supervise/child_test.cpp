@@ -312,3 +312,102 @@ TEST_CASE("stop at once means KILL without grace", "[child]") {
   CHECK(bench.effect<effect::Kill>());
   CHECK_FALSE(bench.effect<effect::Terminate>());
 }
+
+TEST_CASE("idle_unload_s stops a child without requests, on purpose", "[child]") {
+  ChildLimits limits = test_limits();
+  limits.idle_unload = 20s;
+  limits.eager = true;  // it stays unloaded all the same
+  Bench bench(limits);
+  bench.start_ready();
+  bench.give(event::LeaseOpened{1});
+  bench.now += 25s;
+  bench.give(event::StderrOutput{});
+  bench.give(event::Due{});
+  CHECK(bench.child.state() == ChildState::ready);  // a request is open
+  bench.give(event::LeaseClosed{1});
+  CHECK(bench.child.deadline() == bench.now + 20s);
+  bench.now += 19s;
+  bench.give(event::Due{});
+  CHECK(bench.child.state() == ChildState::ready);
+  bench.now += 1s;
+  bench.give(event::Due{});
+  CHECK(bench.child.state() == ChildState::stopping);
+  bench.give(event::TreeEmpty{});
+  CHECK(bench.child.state() == ChildState::unloaded);
+  CHECK(bench.child.failures() == 0);
+  CHECK_FALSE(bench.child.deadline());
+}
+
+TEST_CASE("an answer resets the count of failures even when its DONE never comes", "[child]") {
+  Bench bench;
+  bench.fail_once();
+  bench.start_ready();
+  bench.give(event::LeaseOpened{1});
+  CHECK(bench.child.failures() == 1);
+  bench.give(event::LeaseAnswered{});
+  bench.give(event::Exited{"exited with status 1"});
+  CHECK(bench.child.failures() == 1);  // this death alone
+}
+
+TEST_CASE("T14: three accounts without a lease and five quiet seconds release it", "[child]") {
+  Bench bench;
+  const auto released = [&] {
+    return std::count_if(bench.last.begin(), bench.last.end(), [](const Effect& effect) { return std::holds_alternative<effect::LeaseForgotten>(effect); });
+  };
+  bench.start_ready("READY 4096 stop ids slots=2 beat=1000");
+  bench.give(event::LeaseOpened{17});
+  bench.give(event::LeaseOpened{18});
+
+  SECTION("never on one sample, and never before five quiet seconds") {
+    for (int n = 0; n < 4; ++n) {
+      bench.now += 1s;
+      bench.line("BEAT step=" + std::to_string(n) + " active=18");
+      CHECK(released() == 0);
+    }
+    bench.now += 1s;
+    bench.line("BEAT step=9 active=18");
+    REQUIRE(released() == 1);
+    const auto& forgotten = std::get<effect::LeaseForgotten>(bench.last.at(0));
+    CHECK(forgotten.lease == 17);
+    CHECK(forgotten.evidence.find("5 accounts") != std::string::npos);
+    bench.line("BEAT step=10 active=18");
+    CHECK(released() == 0);  // said once
+  }
+  SECTION("a line for it, or an account that names it, begins anew") {
+    for (int n = 0; n < 4; ++n) {
+      bench.now += 1s;
+      bench.line("BEAT step=" + std::to_string(n) + " active=18");
+    }
+    bench.line("@17 T 5", 17);
+    bench.now += 1s;
+    bench.line("BEAT step=9 active=18");
+    CHECK(released() == 0);
+    bench.line("BEAT step=10 active=17,18");
+    bench.now += 5s;
+    bench.line("BEAT step=11 active=");
+    bench.line("BEAT step=12 active=");
+    CHECK(released() == 0);
+    bench.line("BEAT step=13 active=");
+    CHECK(released() == 1);
+  }
+  SECTION("a beat without an account says nothing") {
+    for (int n = 0; n < 9; ++n) {
+      bench.now += 1s;
+      bench.line("BEAT step=" + std::to_string(n));
+      CHECK(released() == 0);
+    }
+  }
+  SECTION("a new process forgets old leases") {
+    for (int n = 0; n < 4; ++n) {
+      bench.now += 1s;
+      bench.line("BEAT step=" + std::to_string(n) + " active=18");
+    }
+    bench.give(event::Exited{"exited with status 1"});
+    bench.give(event::TreeEmpty{});
+    bench.start_ready("READY 4096 stop ids slots=2 beat=1000");
+    bench.give(event::LeaseOpened{17});
+    bench.now += 6s;
+    bench.line("BEAT step=1 active=18");
+    CHECK(released() == 0);
+  }
+}
