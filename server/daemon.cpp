@@ -1,7 +1,6 @@
 // Composition and the two ends of a daemon's life. The order of members is the order of making; they are destroyed in reverse.
 #include "server/daemon.hpp"
 
-#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <ctime>
@@ -12,7 +11,6 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/thread_pool.hpp>
 
 #include "server/api/api.hpp"
 #include "server/http/server.hpp"
@@ -27,6 +25,7 @@
 #include "server/process/reaper.hpp"
 #include "server/settings.hpp"
 #include "server/turn/desk.hpp"
+#include "server/worker_pool.hpp"
 
 extern char** environ;
 
@@ -76,35 +75,6 @@ void mask_signals(int how) {
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&ours, number);
   pthread_sigmask(how, &ours, nullptr);
 }
-
-// A small pool for long bodies and texts; results come back through the io_context. Very long ones go one after another on a thread of
-// their own, so that the usual ones need not wait behind them.
-class WorkerPool final : public api::Workers {
- public:
-  explicit WorkerPool(asio::io_context& io) : io_(io), pool_(2), long_pool_(1) {}
-  ~WorkerPool() override {
-    pool_.stop();  // what has not begun is nobody's any more
-    long_pool_.stop();
-    pool_.join();
-    long_pool_.join();
-  }
-  void run(size_t bytes, std::function<void()> job, std::function<void()> done) override {
-    constexpr size_t long_job_bytes = 1024 * 1024;
-    ++unfinished_;
-    asio::post(bytes < long_job_bytes ? pool_ : long_pool_, [this, job = std::move(job), done = std::move(done)]() mutable {
-      job();
-      job = nullptr;  // its text is given back here, not by the thread that decides
-      --unfinished_;
-      asio::post(io_, std::move(done));
-    });
-  }
-  bool busy() const { return unfinished_ > 0; }
-
- private:
-  asio::io_context& io_;
-  asio::thread_pool pool_, long_pool_;
-  std::atomic<size_t> unfinished_ = 0;
-};
 
 class Daemon {
  public:
@@ -389,7 +359,7 @@ void Daemon::reload() {
   };
   const auto reading = std::make_shared<Reading>();
   workers_.run(
-      [reading, path = installed->model_path, config = loaded.config] {
+      0, [reading, path = installed->model_path, config = loaded.config] {
         reading->file = file_identity(path);
         reading->model = read_model(path, config);
       },

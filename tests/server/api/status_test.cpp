@@ -48,7 +48,7 @@ TEST_CASE("Status has the contract's shape and numbers that agree", "[status]") 
   CHECK(status.at("engine") == json({{"state", "ready"}, {"generation", 3}, {"pid", 1234}, {"in_state_s", 2.0}, {"load", 0.0}, {"context", 256},
                                      {"slots", 1}, {"reason", ""}, {"retry_in_s", 0.0}}));
   CHECK(status.at("vision") == json({{"state", "absent"}, {"generation", 0}, {"pid", 0}, {"reason", ""}}));
-  CHECK(status.at("requests") == json({{"running", 1}, {"queued", 1}, {"loading", 0}, {"limit", 64}}));
+  CHECK(status.at("requests") == json({{"running", 1}, {"queued", 1}, {"loading", 0}, {"encoding", 0}, {"limit", 64}}));
   REQUIRE(status.at("active").size() == 2);
   const auto prompt = static_cast<int64_t>(world.sent().request.prompt.size());
   CHECK(status.at("active")[0] == json({{"id", "req-1"}, {"phase", "decoding"}, {"held_s", 1.5}, {"stream", true}, {"prompt_tokens", prompt},
