@@ -20,6 +20,7 @@ using asio::ip::tcp;
 using boost::system::error_code;
 
 constexpr Duration kBackOff = std::chrono::milliseconds(100);
+constexpr Duration kWarnEvery = std::chrono::seconds(10);
 
 std::string named(const std::string& host, uint16_t port) {
   const bool bare_ipv6 = host.find(':') != std::string::npos && host.front() != '[';
@@ -137,7 +138,6 @@ void Listener::accept() {
 void Listener::on_accept(const error_code& ec, tcp::socket socket) {
   if (!started_ || ec == asio::error::operation_aborted) return;
   if (!ec) {
-    warned_ = false;
     try {
       accepted_(std::move(socket));
     } catch (const std::exception& error) {
@@ -147,8 +147,11 @@ void Listener::on_accept(const error_code& ec, tcp::socket socket) {
   }
   // The peer's own hurry costs nothing; a shortage would repeat at once, so it waits until descriptors have come free.
   if (ec == asio::error::connection_aborted || ec == asio::error::connection_reset) return accept();
-  if (!std::exchange(warned_, true) && warning_)
+  const auto now = std::chrono::steady_clock::now();
+  if (warning_ && now - warned_at_ >= kWarnEvery) {
+    warned_at_ = now;
     warning_("cannot accept connections for now: " + ec.message() + " (open-file limit: LimitNOFILE, http.connections)");
+  }
   back_off_.set(kBackOff, [self = shared_from_this()] { self->accept(); });
 }
 

@@ -1,6 +1,7 @@
 // Listening sockets and the accept loop; survives a shortage of descriptors. Not here: what a connection does.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -40,7 +41,8 @@ class Listener : public std::enable_shared_from_this<Listener> {
   Accepted accepted_;
   Warning warning_;
   Alarm back_off_;
-  bool started_ = false, paused_ = false, accepting_ = false, warned_ = false;
+  bool started_ = false, paused_ = false, accepting_ = false;
+  std::chrono::steady_clock::time_point warned_at_ = std::chrono::steady_clock::now() - std::chrono::hours(1);
 };
 
 }  // namespace vigil::http

@@ -58,6 +58,12 @@ turn::RequestError bad_request(std::string message) {
   return {turn::ErrorCode::invalid_request, std::move(message), "", 1};
 }
 
+bool has_bare_line_feed(std::string_view text) {
+  for (size_t at = text.find('\n'); at != std::string_view::npos; at = text.find('\n', at + 1))
+    if (at == 0 || text[at - 1] != '\r') return true;
+  return false;
+}
+
 std::string explain(const beast::error_code& ec) {
   using beast::http::error;
   if (ec == error::bad_content_length) return "Content-Length is not one number, or stands beside Transfer-Encoding";
@@ -150,7 +156,9 @@ size_t RequestParser::feed(std::string_view bytes) {
     if (!s.head_taken) s.header_seen += n;
     if (ec == beast::http::error::need_more) {
       const size_t waiting = bytes.size() - used;
-      if (!s.head_taken && s.header_seen + waiting > s.header_bytes) s.fail_header_size();
+      // Everywhere but inside a body, which is never left waiting, a line ends with CR LF. Beast would wait for one until the time is up.
+      if (has_bare_line_feed(bytes.substr(used))) s.fail(bad_request("a line ends without a carriage return"));
+      else if (!s.head_taken && s.header_seen + waiting > s.header_bytes) s.fail_header_size();
       else if (s.head_taken && waiting > kChunkLineBytes) s.fail(bad_request("a chunk's header or the trailer is too long"));
       return used;
     }

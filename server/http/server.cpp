@@ -1,6 +1,7 @@
 // Joins listeners and sessions; admits connections under http.connections.
 #include "server/http/server.hpp"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -30,6 +31,7 @@ void set_option(int descriptor, int level, int name, int value) { ::setsockopt(d
 // A vanished peer is noticed by probes when idle (contract: 10 s, 3 probes) and by unacknowledged bytes when writing.
 void tune(tcp::socket& socket, const config::Http& limits) {
   const int descriptor = socket.native_handle();
+  ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
   set_option(descriptor, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(descriptor, IPPROTO_TCP, TCP_KEEPIDLE, 10);

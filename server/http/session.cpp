@@ -1,6 +1,10 @@
 // The input side of a connection: reading, the stages of a request, leaving, closing.
 #include "server/http/session.hpp"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -23,6 +27,7 @@ using turn::RequestError;
 constexpr size_t kPipelinedBytes = 64 * 1024;    // contract, "Leaving"
 constexpr double kLingerUnreadS = 5;             // for a client that still sends a body which nobody wants
 constexpr double kLingerS = 1;
+constexpr Duration kLookEvery = std::chrono::milliseconds(100);  // for the end of input behind what was not read
 
 std::string in_seconds(double value) {
   std::array<char, 32> text{};
@@ -36,6 +41,21 @@ uint64_t salted_hash(std::string_view text, uint64_t salt) {  // FNV-1a
   return hash;
 }
 
+// Some clients end a body with a line break that its length does not count (RFC 9112 section 2.2).
+size_t blank_lines(std::string_view input) {
+  size_t end = 0;
+  while (input.substr(end, 2) == "\r\n") end += 2;
+  return end;
+}
+
+// The kernel has seen the end of the client's bytes, though we have not read that far.
+bool peer_has_finished(int descriptor) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (::getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
+  return info.tcpi_state == TCP_CLOSE_WAIT || info.tcpi_state == TCP_LAST_ACK || info.tcpi_state == TCP_CLOSING || info.tcpi_state == TCP_CLOSE;
+}
+
 std::string hexadecimal(uint64_t value) {
   std::array<char, 20> text{};
   std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(value));
@@ -47,7 +67,7 @@ std::string hexadecimal(uint64_t value) {
 Session::Session(asio::ip::tcp::socket socket, std::shared_ptr<SessionContext> context)
     : socket_(std::move(socket)), context_(std::move(context)), client_("connection-" + std::to_string(++context_->connections)),
       stage_alarm_(socket_.get_executor()), write_alarm_(socket_.get_executor()), stream_alarm_(socket_.get_executor()),
-      probe_alarm_(socket_.get_executor()) {}
+      probe_alarm_(socket_.get_executor()), look_alarm_(socket_.get_executor()) {}
 
 Session::~Session() = default;
 
@@ -78,7 +98,10 @@ void Session::on_stage_alarm() {
 void Session::read() {
   if (reading_ || input_ended_ || stage_ == Stage::closed) return;
   const bool later = stage_ == Stage::answering || stage_ == Stage::flushing;
-  if (later && input_.size() >= kPipelinedBytes) return watch_for_reset();
+  if (later && input_.size() >= kPipelinedBytes) {
+    watch_for_reset();
+    return look_for_end();
+  }
   reading_ = true;
   const size_t room = later ? std::min(scratch_.size(), kPipelinedBytes - input_.size()) : scratch_.size();
   socket_.async_read_some(asio::buffer(scratch_.data(), room), [self = shared_from_this()](const error_code& ec, size_t bytes) {
@@ -122,6 +145,14 @@ void Session::watch_for_reset() {
   });
 }
 
+// With the input full, its end cannot be read: the kernel is asked now and then.
+void Session::look_for_end() {
+  const auto kind = answering_kind();
+  if (kind == LeavingWatch::Answering::finished || input_.size() < kPipelinedBytes) return;
+  if (kind != LeavingWatch::Answering::nothing && peer_has_finished(socket_.native_handle())) return take_advice(leaving_.input_ended(kind));
+  look_alarm_.set(kLookEvery, [self = shared_from_this()] { self->guarded([&] { self->look_for_end(); }); });
+}
+
 void Session::begin_request() {
   parser_.emplace(static_cast<size_t>(std::max<int64_t>(context_->options->limits.header_bytes, 1)));
   arm_stage(context_->options->limits.header_s);
@@ -130,7 +161,8 @@ void Session::begin_request() {
 void Session::advance() {
   while (stage_ == Stage::head || stage_ == Stage::body) {
     if (!parser_) {
-      if (input_.empty()) return;
+      input_.erase(0, blank_lines(input_));
+      if (input_.empty() || input_ == "\r") return;
       begin_request();
     }
     input_.erase(0, parser_->feed(input_));
@@ -270,8 +302,10 @@ void Session::await_request() {
   open_.reset();
   leaving_.next_request();
   stage_ = Stage::head;
-  if (context_->draining && input_.empty()) return close();
-  if (input_.empty()) {
+  input_.erase(0, blank_lines(input_));
+  const bool nothing_yet = input_.empty() || input_ == "\r";
+  if (context_->draining && nothing_yet) return close();
+  if (nothing_yet) {
     if (input_ended_) return close();
     arm_stage(context_->options->limits.idle_s);
   } else {
@@ -296,7 +330,7 @@ void Session::close() {
   if (stage_ == Stage::closed) return;
   const auto self = shared_from_this();
   stage_ = Stage::closed;
-  for (Alarm* alarm : {&stage_alarm_, &write_alarm_, &stream_alarm_, &probe_alarm_}) alarm->clear();
+  for (Alarm* alarm : {&stage_alarm_, &write_alarm_, &stream_alarm_, &probe_alarm_, &look_alarm_}) alarm->clear();
   error_code ignored;
   socket_.close(ignored);
   if (open_) {

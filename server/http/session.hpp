@@ -94,6 +94,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void on_read(const boost::system::error_code& ec, size_t bytes);
   void on_end_of_input();
   void watch_for_reset();
+  void look_for_end();
   void advance();
   void begin_request();
   void on_head();
@@ -130,6 +131,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void post_flush();
   void flush();
   void on_written(const boost::system::error_code& ec, size_t bytes);
+  void watch_reader();
+  void look_at_reader();
   void check_pressure();
   void after_answer();
   void notify(std::function<void(api::Exchange&)> tell);
@@ -153,7 +156,11 @@ class Session : public std::enable_shared_from_this<Session> {
   LeavingWatch leaving_;
   OutputBuffer output_;
   bool writing_ = false, flush_posted_ = false;
-  Alarm stage_alarm_, write_alarm_, stream_alarm_, probe_alarm_;
+  uint64_t written_ = 0;               // bytes that the kernel took, over all answers
+  uint64_t taken_mark_ = 0;            // how many the client had acknowledged when it was last seen to read
+  std::chrono::steady_clock::time_point taken_at_;
+  bool watching_reader_ = false;
+  Alarm stage_alarm_, write_alarm_, stream_alarm_, probe_alarm_, look_alarm_;
 };
 
 }  // namespace vigil::http

@@ -1,4 +1,7 @@
 // The output side of a connection: whole answers, streams with held-back headers and keep-alives, probes, back pressure.
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+
 #include <algorithm>
 #include <ctime>
 #include <utility>
@@ -14,6 +17,15 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 using clock = std::chrono::steady_clock;
+
+// Less than this in http.write_s, with more waiting, counts as not reading: a byte now and then would hold buffer and connection for days.
+constexpr size_t kLeastTaken = 16 * 1024;
+
+// Bytes that the kernel has from us and that the client's has not acknowledged.
+uint64_t unacknowledged(int descriptor) {
+  int bytes = 0;
+  return ::ioctl(descriptor, SIOCOUTQ, &bytes) == 0 && bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
+}
 }  // namespace
 
 bool Session::answering(uint64_t serial) const { return stage_ == Stage::answering && open_ && open_->serial == serial; }
@@ -232,16 +244,33 @@ void Session::flush() {
     return;
   }
   writing_ = true;
-  if (const double limit = context_->options->limits.write_s; limit > 0)
-    write_alarm_.set(from_seconds(limit), [self = shared_from_this()] {
-      self->guarded([&] {
-        if (self->context_->observer.warning)
-          self->context_->observer.warning(self->client_ + " took no bytes for http.write_s and was dropped");
-        self->close();
-      });
-    });
+  watch_reader();
   socket_.async_write_some(asio::buffer(bytes.data(), bytes.size()), [self = shared_from_this()](const error_code& ec, size_t sent) {
     self->guarded([&] { self->on_written(ec, sent); });
+  });
+}
+
+// While something waits to be written, the client must be seen to read. What it has acknowledged counts, not what the kernel takes from us:
+// the kernel takes more only when a third of its buffer has come free.
+void Session::watch_reader() {
+  if (context_->options->limits.write_s <= 0 || std::exchange(watching_reader_, true)) return;
+  taken_mark_ = written_ - unacknowledged(socket_.native_handle());
+  taken_at_ = clock::now();
+  look_at_reader();
+}
+
+void Session::look_at_reader() {
+  const Duration limit = from_seconds(context_->options->limits.write_s);
+  const uint64_t taken = written_ - unacknowledged(socket_.native_handle());
+  if (taken >= taken_mark_ + kLeastTaken) {
+    taken_mark_ = taken;
+    taken_at_ = clock::now();
+  } else if (limit > Duration::zero() && clock::now() - taken_at_ >= limit) {
+    if (context_->observer.warning) context_->observer.warning(client_ + " took next to nothing for http.write_s and was dropped");
+    return close();
+  }
+  write_alarm_.set(std::max<Duration>(limit / 8, std::chrono::milliseconds(10)), [self = shared_from_this()] {
+    self->guarded([&] { self->look_at_reader(); });
   });
 }
 
@@ -249,8 +278,9 @@ void Session::on_written(const error_code& ec, size_t bytes) {
   writing_ = false;
   if (stage_ == Stage::closed) return;
   if (ec) return close();
-  write_alarm_.clear();
   output_.sent(bytes);
+  written_ += bytes;
+  if (output_.empty() && std::exchange(watching_reader_, false)) write_alarm_.clear();
   check_pressure();
   flush();
 }

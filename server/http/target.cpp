@@ -60,6 +60,7 @@ Result<Target> parse_target(std::string_view text) {
   Target target;
   if (text == "*") {
     target.asterisk = true;
+    target.path = "*";
     return target;
   }
   if (const size_t scheme = scheme_length(text); scheme > 0) {

@@ -12,7 +12,7 @@ namespace vigil::http {
 
 struct Target {
   std::vector<std::string> segments;      // percent-decoded, empty ones dropped: "/v1//models/" is {"v1", "models"}
-  std::string path;                       // "/" and the segments joined
+  std::string path;                       // "/" and the segments joined; "*" for an asterisk
   std::string query;                      // as sent, without the '?'
   std::optional<std::string> authority;   // of an absolute target, "http://host:port/..."; it outranks the Host field
   bool asterisk = false;                  // "OPTIONS *"

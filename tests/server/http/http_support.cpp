@@ -166,9 +166,16 @@ void Client::resume_reading() {
   impl_->stopped = false;
   impl_->read();
 }
+void Client::read_some(size_t bytes) {
+  error_code ec;
+  impl_->socket.non_blocking(true, ec);
+  const size_t n = impl_->socket.read_some(asio::buffer(impl_->scratch.data(), std::min(bytes, impl_->scratch.size())), ec);
+  impl_->received.append(impl_->scratch.data(), n);
+}
 const std::string& Client::received() const { return impl_->received; }
 bool Client::ended() const { return impl_->ended; }
 bool Client::was_reset() const { return impl_->reset; }
+uint16_t Client::port() const { return impl_->socket.local_endpoint().port(); }
 size_t Client::unsent() const { return impl_->outgoing.size(); }
 
 Answer Client::answer(bool head_only) {

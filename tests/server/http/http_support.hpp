@@ -41,9 +41,11 @@ class Client {
   void reset();             // close with RST
   void stop_reading();
   void resume_reading();
+  void read_some(size_t bytes);  // while reading is stopped: at most so many of those that have come
   const std::string& received() const;
   bool ended() const;       // end of file or reset seen
   bool was_reset() const;
+  uint16_t port() const;    // its own
   size_t unsent() const;    // bytes that the socket has not taken yet
   // Waits for the next answer and takes it off; `head_only` for HEAD. Fails the test when none comes.
   Answer answer(bool head_only = false);

@@ -299,7 +299,8 @@ TEST_CASE("broken requests get a 400 and the end of the connection") {
   for (const char* bytes : {"\x16\x03\x01\x02\x05\x01\r\n\r\n", "GET /health HTTP/1.1\r\n\r\n", "GET /health HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n",
                             "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
                             "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
-                            "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"}) {
+                            "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET /health HTTP/1.1\r\nHost: localhost\n\n",
+                            "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3\nabc\n0\n\n"}) {
     INFO(bytes);
     World world;
     world.start();

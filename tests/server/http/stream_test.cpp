@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "http_support.hpp"
+#include "protocol/time.hpp"
 
 using namespace vigil;
 using namespace vigil::http;
@@ -289,6 +290,45 @@ TEST_CASE("a reader that takes nothing for write_s is dropped") {
   CHECK(world.server->open_connections() == 0);
   REQUIRE(world.warnings.size() == 1);
   CHECK(world.warnings[0].find("http.write_s") != std::string::npos);
+}
+
+// A client that reads `bytes` at a time of an answer that is more than the kernel holds, until something has come.
+bool read_slowly(World& world, Client& client, size_t bytes, Duration every, const std::function<bool()>& holds) {
+  client.stop_reading();
+  client.send(post("/v1/chat/completions", "x"));
+  auto next = std::chrono::steady_clock::now();
+  return world.until([&] {
+    if (const auto now = std::chrono::steady_clock::now(); now >= next) {
+      next = now + every;
+      client.read_some(bytes);
+    }
+    return holds();
+  }, 30);
+}
+void answer_at_length(Call& call) {
+  api::Response response;
+  response.body = std::string(40 << 20, 'b');
+  call.channel->respond(std::move(response));
+}
+
+TEST_CASE("a reader of a few bytes now and then is dropped too") {
+  World world;
+  world.options.limits.write_s = 1;
+  world.on_call = answer_at_length;
+  world.start();
+  Client client(world, 2048);  // so small that the kernel sees it read all the time
+  CHECK(read_slowly(world, client, 1024, std::chrono::milliseconds(100), [&] { return !world.calls.empty() && world.server->open_connections() == 0; }));
+}
+
+TEST_CASE("a slow reader that goes on reading is not dropped, though the kernel takes nothing more from us meanwhile") {
+  World world;
+  world.options.limits.write_s = 1;
+  world.on_call = answer_at_length;
+  world.start();
+  Client client(world, 64 * 1024);
+  CHECK(read_slowly(world, client, 48 * 1024, std::chrono::milliseconds(200), [&] { return client.received().size() > (1 << 20) || !world.warnings.empty(); }));
+  CHECK(world.warnings.empty());
+  CHECK(world.server->open_connections() == 1);
 }
 
 TEST_CASE("a slow reader whose request was ended does not keep its connection") {
