@@ -8,6 +8,7 @@ script.json (read at the start and anew at every GEN):
   "ids":    token ids that tokens cycle through              written) runs the n-th, the last one repeats
   "on_stop": "done" answers STOP with DONE ... cancel; "ignore"; or a number: DONE that many seconds later
   "ignore_term", "ignore_eof": true to live on
+  "farewell": a line to print at QUIT and TERM
 A step is a line to print (the tag is added), or a list:
   ["answer", n, s]  min(n, max_new) tokens, one every s seconds, then DONE     ["tokens", n, s]  n tokens whatever max_new says
   ["done", finish]                                                           ["pp", n, total, s]  n growing PP lines
@@ -241,8 +242,11 @@ def main():
 
     def on_term(_number, _frame):
         log("term")
-        os._exit(0)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN if script.get("ignore_term") else on_term)
+        if script.get("farewell"):
+            write_all(1, (script["farewell"] + "\n").encode())
+        if not script.get("ignore_term"):
+            os._exit(0)
+    signal.signal(signal.SIGTERM, on_term if script.get("farewell") or not script.get("ignore_term") else signal.SIG_IGN)
     Steps(script).run(script.get("load", []))
     ready = script.get("ready", "READY 4096 stop")
     if ready is None:
@@ -262,8 +266,8 @@ def main():
             job = RUNNING.get(int(line.split(" ")[1]) if tagged else None)
             if job and not job.ended:
                 job.stop.set()
-        elif line == "QUIT" and not script.get("ignore_term"):
-            os._exit(0)
+        elif line == "QUIT":
+            on_term(0, None)
     log("eof")
     while script.get("ignore_eof"):
         time.sleep(3600)

@@ -35,7 +35,7 @@ class Metadata:
 
 
 class Letters:
-    """ids: of tokens whose text is one ASCII letter; text(n): what the first n of them, cycled, say."""
+    """ids: of tokens whose text is one ASCII letter; text(n): what the first n of them, cycled, say; byte_ids: byte -> its token."""
 
     def __init__(self, path):
         values = Metadata(path).values
@@ -43,6 +43,7 @@ class Letters:
         self.end_id = values["tokenizer.ggml.eos_token_id"]
         self.ids = [i for i, token in enumerate(tokens) if len(token) == 1 and token.isascii() and token.isalpha()][:8]
         self.texts = [tokens[i] for i in self.ids]
+        self.byte_ids = {int(token[3:5], 16): i for i, token in enumerate(tokens) if len(token) == 6 and token.startswith("<0x")}
         if len(self.ids) < 4:
             raise SystemExit(f"{path}: a vocabulary with less than four letters is of no use to these tests")
 
