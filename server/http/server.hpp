@@ -36,6 +36,7 @@ class Server {
 
   void set_options(ServerOptions options);       // holds for requests that begin afterwards
   size_t open_connections() const;
+  void flush();                                  // writes now what the answers have gathered, else the end of the loop's turn does
 
   // ---- the end, in this order
   void stop_accepting();                         // closes the listening sockets; from now on every answer says Connection: close

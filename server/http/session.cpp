@@ -73,6 +73,8 @@ Session::~Session() = default;
 
 void Session::start(Admission admission) {
   admission_ = admission;
+  error_code ignored;  // cannot fail on an open socket
+  socket_.non_blocking(true, ignored);
   arm_stage(context_->options->limits.header_s);  // a connection that never says anything costs no more than a slow header
   read();
 }

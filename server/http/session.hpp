@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include <boost/asio/ip/tcp.hpp>
 
@@ -36,6 +37,8 @@ struct SessionContext {
   ServerObserver observer;
   std::unordered_map<Session*, std::shared_ptr<Session>> open;
   std::function<void()> closed;                  // a session has gone
+  std::vector<std::shared_ptr<Session>> unflushed, flushing;  // those with output that has not been offered to their sockets
+  bool flush_posted = false;
   size_t body_bytes_held = 0;                    // of http.body_total_bytes
   uint64_t connections = 0, requests = 0;        // counters that ids are made of
   std::string id_prefix;                         // random for each start of the daemon
@@ -71,6 +74,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void start(Admission admission);
   bool idle() const;    // between requests, nothing read, nothing to write
   void close();         // now; an open request's client counts as gone
+  // Writes what the sessions have gathered since the last call. Never from inside the api's code.
+  static void flush_all(SessionContext& context);
 
  private:
   friend class RequestChannel;
@@ -130,6 +135,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void complete();
   void post_flush();
   void flush();
+  void write_when_possible(std::string_view bytes);
   void on_written(const boost::system::error_code& ec, size_t bytes);
   void watch_reader();
   void look_at_reader();
@@ -155,7 +161,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::optional<OpenRequest> open_;
   LeavingWatch leaving_;
   OutputBuffer output_;
-  bool writing_ = false, flush_posted_ = false;
+  bool writing_ = false, flush_wanted_ = false;
   uint64_t written_ = 0;               // bytes that the kernel took, over all answers
   uint64_t taken_mark_ = 0;            // how many the client had acknowledged when it was last seen to read
   std::chrono::steady_clock::time_point taken_at_;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 
 #include "server/http/request_channel.hpp"
@@ -227,22 +228,44 @@ void Session::check_pressure() {
   }
 }
 
-// At the end of this turn of the loop, so that a batch of events becomes one write.
+// At the end of this turn of the loop, or of the engine's batch of lines (Server::flush), so that a batch of events becomes one write.
 void Session::post_flush() {
-  if (std::exchange(flush_posted_, true)) return;
-  asio::post(socket_.get_executor(), [self = shared_from_this()] {
-    self->flush_posted_ = false;
-    self->guarded([&] { self->flush(); });
+  if (std::exchange(flush_wanted_, true)) return;
+  context_->unflushed.push_back(shared_from_this());
+  if (std::exchange(context_->flush_posted, true)) return;
+  asio::post(socket_.get_executor(), [context = context_] {
+    context->flush_posted = false;
+    flush_all(*context);
   });
 }
 
+void Session::flush_all(SessionContext& context) {
+  if (!context.flushing.empty()) return;  // inside itself: whatever came up meanwhile has posted its own flush
+  context.flushing.swap(context.unflushed);
+  for (const auto& session : context.flushing) {
+    session->flush_wanted_ = false;
+    session->guarded([&] { session->flush(); });
+  }
+  context.flushing.clear();
+}
+
+// Mostly the socket takes everything at once, and neither a timer nor a handler is needed.
 void Session::flush() {
   if (writing_ || stage_ == Stage::closed) return;
-  const std::string_view bytes = output_.front();
-  if (bytes.empty()) {
-    if (stage_ == Stage::flushing) after_answer();
-    return;
+  for (std::string_view bytes = output_.front(); !bytes.empty(); bytes = output_.front()) {
+    error_code ec;
+    const size_t sent = socket_.write_some(asio::buffer(bytes.data(), bytes.size()), ec);
+    if (ec == asio::error::would_block) return write_when_possible(bytes);
+    if (ec) return close();
+    output_.sent(sent);
+    written_ += sent;
+    check_pressure();
   }
+  if (std::exchange(watching_reader_, false)) write_alarm_.clear();
+  if (stage_ == Stage::flushing) after_answer();
+}
+
+void Session::write_when_possible(std::string_view bytes) {
   writing_ = true;
   watch_reader();
   socket_.async_write_some(asio::buffer(bytes.data(), bytes.size()), [self = shared_from_this()](const error_code& ec, size_t sent) {
@@ -280,7 +303,6 @@ void Session::on_written(const error_code& ec, size_t bytes) {
   if (ec) return close();
   output_.sent(bytes);
   written_ += bytes;
-  if (output_.empty() && std::exchange(watching_reader_, false)) write_alarm_.clear();
   check_pressure();
   flush();
 }

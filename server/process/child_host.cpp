@@ -97,6 +97,7 @@ void ChildHost::output(supervise::Generation generation, std::string_view bytes)
   splitter_.feed(bytes, [&](protocol::LineSplitter::Line line) {
     if (generation == mind_.child().generation()) mind_.stdout_line(line.text, line.overlong);
   });
+  if (observer_.output_taken) observer_.output_taken();  // before the rest: clients wait for it
   rearm();
 }
 
@@ -166,23 +167,33 @@ void ChildHost::run_soon() {
   });
 }
 
+// The deadline moves with every line of the child; the timer does not: it is set only to ring earlier, and when it rings it looks whether
+// the deadline has moved away meanwhile.
 void ChildHost::rearm() {
-  const auto wanted = mind_.deadline();
-  if (wanted == armed_) return;
-  armed_ = wanted;
-  timer_.cancel();
-  if (!armed_) return;
+  wanted_ = mind_.deadline();
+  if (!wanted_) {
+    if (armed_) timer_.cancel();
+    armed_.reset();
+    return;
+  }
+  if (armed_ && *armed_ <= *wanted_) return;
+  armed_ = wanted_;
   timer_.expires_at(*armed_);
   timer_.async_wait([this, at = *armed_, alive = std::weak_ptr<bool>(token_)](const boost::system::error_code& error) {
-    if (!error && !alive.expired() && armed_ == at) due(at);
+    if (!error && !alive.expired() && armed_ == at) ring();
   });
+}
+
+void ChildHost::ring() {
+  armed_.reset();
+  if (wanted_ && *wanted_ <= now()) due(*wanted_);
+  else rearm();
 }
 
 // Before anyone is judged, what lies in the pipes is read.
 void ChildHost::due(TimePoint wanted) {
   const Duration late = now() - wanted;
   if (process_) process_->drain();
-  armed_.reset();
   const bool counts = late > options_.late_after;
   if (counts && observer_.late) observer_.late(late);
   order([&] { mind_.due(counts ? late : Duration::zero()); });

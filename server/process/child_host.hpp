@@ -36,6 +36,7 @@ struct DriverOptions {
 struct DriverObserver {
   std::function<void(const std::string& line)> log;
   std::function<void(supervise::Generation generation, std::string_view bytes)> stderr_output;
+  std::function<void()> output_taken;                   // what was read of stdout at once has been given to the mind, line by line
   std::function<void()> state_changed;
   std::function<void()> started;                        // a process was spawned
   std::function<void(supervise::Trouble why)> killed;   // a limit of ours ended it
@@ -86,6 +87,7 @@ class ChildHost final : public Hands {
   void tree_empty();
   void empty_soon();
   void rearm();
+  void ring();
   void due(TimePoint wanted);
   void report_gone();
   void take_next_options();
@@ -96,7 +98,7 @@ class ChildHost final : public Hands {
   DriverObserver observer_;
   Mind& mind_;
   boost::asio::steady_timer timer_;
-  std::optional<TimePoint> armed_;
+  std::optional<TimePoint> wanted_, armed_; // the mind's deadline; when the timer rings, perhaps before that
   std::shared_ptr<ChildProcess> process_;
   protocol::LineSplitter splitter_{protocol::max_line_from_child_bytes};
   StderrTail tail_;
