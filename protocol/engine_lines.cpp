@@ -1,4 +1,5 @@
 // Lines from an engine child to the daemon: text <-> EngineLine. Commands in the other direction are in commands.cpp.
+#include <charconv>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -144,6 +145,21 @@ Event parse_beat(FieldReader& reader) {
   return EngineEvent(std::move(beat));
 }
 
+// "T 17" or "@3 T 17" and nothing else, which is nearly every line of an engine, without the reader's care for fields and errors. False
+// for every other line; those are read word by word.
+bool read_bare_token(std::string_view line, std::optional<RequestTag>& request, Token& token) {
+  const char* at = line.data();
+  const char* const end = at + line.size();
+  if (at != end && *at == '@') {
+    const auto [after, problem] = std::from_chars(at + 1, end, request.emplace());
+    if (problem != std::errc{} || after == end || *after != ' ') return false;
+    at = after + 1;
+  }
+  if (end - at < 3 || at[0] != 'T' || at[1] != ' ') return false;
+  const auto [after, problem] = std::from_chars(at + 2, end, token.id);
+  return problem == std::errc{} && after == end && at[2] != '-';
+}
+
 Event parse_event(FieldReader& reader, std::string_view word) {
   if (word == "T") return parse_token(reader);
   if (word == "PP") return parse_prompt_progress(reader);
@@ -264,9 +280,11 @@ Result<EngineLine> parse_engine_line(std::string_view line) {
     return Error{"a line of " + std::to_string(line.size()) + " bytes from the engine is over the limit of " +
                  std::to_string(max_line_from_child_bytes) + ": \"" + printable(line) + "\""};
   }
+  std::optional<RequestTag> request;
+  if (Token token; read_bare_token(line, request, token)) return EngineLine{request, EngineEvent(std::move(token))};
+  request.reset();
   FieldReader reader(line);
   std::string_view word = reader.next();
-  std::optional<RequestTag> request;
   if (word.starts_with('@')) {
     request = to_unsigned(word.substr(1));
     if (!request) return Error{"malformed request tag '" + printable(word, 40) + "' (wanted: @number): \"" + printable(line) + "\""};

@@ -79,6 +79,7 @@ def dies(case):
 def stalls(case):
     daemon = case.daemon(None, engine={"stall_s": 2, "step_s": 2, "stop_s": 1})
     daemon.chat_until_answered()
+    await_until(lambda: daemon.idle(daemon.status()), 3 * SCALE, "idle: a DONE that is still to come would make that answer the stalled one")
     pid = daemon.status()["engine"]["pid"]
     os.kill(pid, signal.SIGSTOP)
     chat = daemon.chat(text="anyone?").wait_end(30 * SCALE)

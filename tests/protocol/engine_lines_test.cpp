@@ -39,6 +39,22 @@ void round_trip(const EngineLine& line) {
 
 }  // namespace
 
+// A bare token has a short way through the parser; a second blank sends the same words the long way. Both must say the same.
+TEST_CASE("the short way of a bare token agrees with the long one") {
+  for (const std::string tag : {"", "@0 ", "@17 ", "@18446744073709551615 ", "@18446744073709551616 ", "@-1 ", "@+1 ", "@ ", "@x ", "@1x ", "@"}) {
+    for (const std::string id : {"0", "7", "007", "2147483647", "2147483648", "99999999999999999999", "-1", "-0", "+1", "", "x", "1x", "1.5", "0x10",
+                                 "7 lp=-0.5", "7 unknown", "7 ", "7\t", "7\r"}) {
+      const std::string short_way = tag + "T " + id, long_way = tag + "T  " + id;
+      const auto one = parse_engine_line(short_way), other = parse_engine_line(long_way);
+      INFO("line: " << printable(short_way));
+      REQUIRE(one.ok() == other.ok());
+      if (one.ok()) CHECK(*one == *other);
+    }
+  }
+  CHECK(*parse_engine_line("@17 T 5") == EngineLine{17, Token{5, {}, {}}});
+  CHECK(*parse_engine_line("T 5") == EngineLine{{}, Token{5, {}, {}}});
+}
+
 TEST_CASE("what users' scripts write is accepted") {
   const Ready ready = parsed<Ready>("READY 32768 stop");
   CHECK(ready.context == 32768);
