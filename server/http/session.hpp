@@ -137,6 +137,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void flush();
   void write_when_possible(std::string_view bytes);
   void on_written(const boost::system::error_code& ec, size_t bytes);
+  void took(size_t bytes);
   void watch_reader();
   void look_at_reader();
   void check_pressure();

@@ -87,7 +87,6 @@ void Session::channel_write(uint64_t serial, std::string_view bytes) {
   const size_t before = output_.size();
   append_stream_bytes(output_.tail(), open_->frame.version, bytes);
   open_->record.bytes += output_.size() - before;
-  open_->last_output = clock::now();
   check_pressure();
   post_flush();
 }
@@ -257,9 +256,7 @@ void Session::flush() {
     const size_t sent = socket_.write_some(asio::buffer(bytes.data(), bytes.size()), ec);
     if (ec == asio::error::would_block) return write_when_possible(bytes);
     if (ec) return close();
-    output_.sent(sent);
-    written_ += sent;
-    check_pressure();
+    took(sent);
   }
   if (std::exchange(watching_reader_, false)) write_alarm_.clear();
   if (stage_ == Stage::flushing) after_answer();
@@ -301,10 +298,15 @@ void Session::on_written(const error_code& ec, size_t bytes) {
   writing_ = false;
   if (stage_ == Stage::closed) return;
   if (ec) return close();
+  took(bytes);
+  flush();
+}
+
+void Session::took(size_t bytes) {
   output_.sent(bytes);
   written_ += bytes;
+  if (open_) open_->last_output = clock::now();
   check_pressure();
-  flush();
 }
 
 void Session::after_answer() {

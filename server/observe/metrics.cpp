@@ -1,8 +1,10 @@
 // prometheus-cpp's registry; every family and label is made once, so that the token path only adds numbers.
 #include "server/observe/metrics.hpp"
 
+#include <algorithm>
 #include <array>
 #include <sstream>
+#include <vector>
 
 #include <prometheus/counter.h>
 #include <prometheus/gauge.h>
@@ -35,6 +37,28 @@ prometheus::Histogram& histogram(prometheus::Registry& registry, const char* nam
   return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add({}, buckets);
 }
 
+// The one histogram that sees every token: counted here without the registry's lock and handed over when somebody looks.
+class TokenTimes {
+ public:
+  TokenTimes(prometheus::Histogram& histogram, const Buckets& buckets) : histogram_(histogram), buckets_(buckets), counts_(buckets.size() + 1) {}
+
+  void observe(double seconds) {
+    ++counts_[static_cast<size_t>(std::lower_bound(buckets_.begin(), buckets_.end(), seconds) - buckets_.begin())];
+    sum_ += seconds;
+  }
+  void hand_over() {
+    histogram_.ObserveMultiple(counts_, sum_);
+    std::fill(counts_.begin(), counts_.end(), 0.0);
+    sum_ = 0;
+  }
+
+ private:
+  prometheus::Histogram& histogram_;
+  const Buckets& buckets_;
+  std::vector<double> counts_;  // whole numbers, in the registry's type
+  double sum_ = 0;
+};
+
 }  // namespace
 
 struct Metrics::Impl {
@@ -56,7 +80,7 @@ struct Metrics::Impl {
   std::array<prometheus::Counter*, 3> token_counts =
       counters<3>(registry, "vigil_tokens_total", "Tokens of ended requests.", "kind", {"prompt", "cached", "generated"});
   prometheus::Histogram& first = histogram(registry, "vigil_time_to_first_token_seconds", "From admission to the first token.", long_times);
-  prometheus::Histogram& inter = histogram(registry, "vigil_inter_token_seconds", "Between two tokens of a request.", short_times);
+  TokenTimes inter{histogram(registry, "vigil_inter_token_seconds", "Between two tokens of a request.", short_times), short_times};
   prometheus::Histogram& total = histogram(registry, "vigil_request_seconds", "From admission to the ending.", long_times);
   prometheus::Histogram& queue = histogram(registry, "vigil_queue_seconds", "From admission to the engine.", long_times);
   prometheus::Histogram& load = histogram(registry, "vigil_load_seconds", "From an engine's start to its READY.", long_times);
@@ -87,9 +111,10 @@ void Metrics::tokens(Tokens kind, int64_t count) {
 
 void Metrics::queued(double seconds) { impl_->queue.Observe(seconds); }
 void Metrics::first_token(double seconds) { impl_->first.Observe(seconds); }
-void Metrics::inter_token(double seconds) { impl_->inter.Observe(seconds); }
+void Metrics::inter_token(double seconds) { impl_->inter.observe(seconds); }
 
 std::string Metrics::text() const {
+  impl_->inter.hand_over();
   std::ostringstream out;
   prometheus::TextSerializer().Serialize(out, impl_->registry.Collect());
   return std::move(out).str();

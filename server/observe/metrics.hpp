@@ -7,6 +7,7 @@
 
 namespace vigil::observe {
 
+// One thread.
 class Metrics {
  public:
   enum class Outcome : uint8_t { served, failed, cancelled, rejected };

@@ -264,6 +264,7 @@ void Conductor::stdout_line(std::string_view text, bool overlong) {
     return;
   }
   const auto lease = lease_of(*line);
+  if (lease && pending_.empty() && std::holds_alternative<protocol::Token>(line->event)) return token_of(*lease, line->event);
   give(event::Line{lease, line->event});
   run();
   const bool loading = child_.state() == ChildState::starting;
@@ -297,6 +298,14 @@ std::optional<turn::LeaseId> Conductor::lease_of(const protocol::EngineLine& lin
   // An engine that tags its lines may still have said ERR without one: with a single open request it can only be that one's.
   if (ready->ids && !std::holds_alternative<protocol::EngineError>(line.event)) return std::nullopt;
   return *leases_.begin();
+}
+
+// Nearly every line: told to both without the queue, since a token never has an effect on the machine's state.
+void Conductor::token_of(turn::LeaseId lease, const protocol::EngineEvent& token) {
+  const TimePoint now = hands_.now();
+  child_.token(lease, token, now);
+  desk_->on_line(lease, token, now);
+  if (!pending_.empty()) run();
 }
 
 void Conductor::line_of(turn::LeaseId lease, const protocol::EngineEvent& what) {

@@ -70,6 +70,7 @@ class Conductor final : public turn::TurnPort, public Mind {
   void report(const supervise::effect::Lost& lost);
   std::optional<turn::LeaseId> lease_of(const protocol::EngineLine& line) const;
   void line_of(turn::LeaseId lease, const protocol::EngineEvent& event);
+  void token_of(turn::LeaseId lease, const protocol::EngineEvent& token);
   std::string with_last_words(std::string text) const;
   void stray(std::string_view line);
   turn::RequestError error_for(supervise::Trouble why, const std::string& text) const;

@@ -98,6 +98,7 @@ void Child::handle(const event::SpawnFailed& failed, TimePoint now, Effects& out
 void Child::handle(const event::Line& line, TimePoint now, Effects& out) {
   if (state_ == ChildState::ready) {
     watch_.line(line.lease, line.event, limits_, now);
+    if (!std::holds_alternative<protocol::Beat>(line.event)) return;  // the child's account comes with its beats
     if (auto forgotten = watch_.forgotten(now)) out.push_back(effect::LeaseForgotten{forgotten->lease, std::move(forgotten->evidence)});
     return;
   }

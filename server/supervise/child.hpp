@@ -79,6 +79,10 @@ class Child {
   explicit Child(ChildLimits limits) : limits_(std::move(limits)) {}
 
   std::vector<Effect> step(const Event& event, TimePoint now);
+  // What step() makes of the Line of a token; it never has an effect.
+  void token(LeaseId lease, const protocol::EngineEvent& token, TimePoint now) {
+    if (state_ == ChildState::ready) watch_.line(lease, token, limits_, now);
+  }
   std::optional<TimePoint> deadline() const;        // when event::Due is wanted
 
   ChildState state() const { return state_; }

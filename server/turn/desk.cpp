@@ -316,7 +316,7 @@ void Desk::on_line(LeaseId id, const protocol::EngineEvent& event, TimePoint now
   if (lease.error_pending) return;     // ERR is terminal
   Open* open = find(lease.key);
   if (const auto* token = std::get_if<protocol::Token>(&event)) {
-    on_token(lease, *token, now);
+    on_token(lease, open, *token, now);
   } else if (const auto* progress = std::get_if<protocol::PromptProgress>(&event)) {
     lease.prefilled = progress->read;
     if (open) {
@@ -336,9 +336,8 @@ void Desk::on_line(LeaseId id, const protocol::EngineEvent& event, TimePoint now
   }
 }
 
-void Desk::on_token(Lease& lease, const protocol::Token& token, TimePoint now) {
+void Desk::on_token(Lease& lease, Open* open, const protocol::Token& token, TimePoint now) {
   ++lease.tokens;
-  Open* open = find(lease.key);
   if (!open) {
     stop(lease);  // the request has its answer (or its client left) and the engine goes on
     return;
@@ -358,20 +357,22 @@ void Desk::on_token(Lease& lease, const protocol::Token& token, TimePoint now) {
   open->last_token = now;
   open->phase = Phase::decoding;
   ++open->usage.generated;
-  Ending ending;
   Verdict verdict = Verdict::more;
   try {
     verdict = open->sink->on_token(token);
   } catch (const std::exception& fault) {
+    Ending ending;
     ending.how = Failed{{ErrorCode::internal_error, std::string("a token could not be delivered: ") + fault.what(), "", 1}};
     end(lease.key, std::move(ending), now);
     return;
   }
   if (verdict != Verdict::more) {
+    Ending ending;
     ending.how = Finished{verdict == Verdict::stop ? Finish::stop : Finish::length};
     end(lease.key, std::move(ending), now);
     stop(lease);
   } else if (open->usage.generated >= open->max_new) {
+    Ending ending;
     ending.how = Finished{Finish::length};
     end(lease.key, std::move(ending), now);
   }

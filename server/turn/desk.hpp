@@ -119,7 +119,7 @@ class Desk {
   void end_strangers(TimePoint now);
   void stop(Lease& lease);
   void close_lease(LeaseId id, TimePoint now);
-  void on_token(Lease& lease, const protocol::Token& token, TimePoint now);
+  void on_token(Lease& lease, Open* open, const protocol::Token& token, TimePoint now);
   void on_done(Lease& lease, const protocol::Done& done, TimePoint now);
   void unpause();
   void report_gauges() const;

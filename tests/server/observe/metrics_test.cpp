@@ -60,6 +60,18 @@ TEST_CASE("the numbers move, and two registries share nothing") {
     INFO(line);
     CHECK(holds(text, line));
   }
+  CHECK(holds(text, "vigil_inter_token_seconds_bucket{le=\"0.01\"} 0"));
+  CHECK(holds(text, "vigil_inter_token_seconds_bucket{le=\"0.025\"} 1"));
+  metrics.inter_token(0.025);  // a bucket holds its upper bound
+  metrics.inter_token(0.0005);
+  metrics.inter_token(11);
+  const std::string later = metrics.text();
+  CHECK(holds(later, "vigil_inter_token_seconds_bucket{le=\"0.001\"} 1"));
+  CHECK(holds(later, "vigil_inter_token_seconds_bucket{le=\"0.01\"} 1"));
+  CHECK(holds(later, "vigil_inter_token_seconds_bucket{le=\"0.025\"} 3"));
+  CHECK(holds(later, "vigil_inter_token_seconds_bucket{le=\"10\"} 3"));
+  CHECK(holds(later, "vigil_inter_token_seconds_bucket{le=\"+Inf\"} 4"));
+  CHECK(holds(later, "vigil_inter_token_seconds_count 4"));
   metrics.set_engine_up(false);
   CHECK(holds(metrics.text(), "vigil_engine_up 0"));
   CHECK(holds(other.text(), "vigil_requests_total{outcome=\"served\"} 0"));
