@@ -1,9 +1,22 @@
 // The write buffer.
 #include "server/http/output_buffer.hpp"
 
+#include <utility>
+
 namespace vigil::http {
 namespace {
 constexpr size_t kKeepCapacity = 64 * 1024;  // a string that grew beyond this is given back once it is written
+constexpr size_t kBlock = 256 * 1024;
+}  // namespace
+
+std::string& OutputBuffer::tail() {
+  if (waiting_.size() >= kBlock) {
+    full_bytes_ += waiting_.size();
+    full_.push_back(std::move(waiting_));
+    waiting_ = std::string();
+    waiting_.reserve(kBlock + kBlock / 8);
+  }
+  return waiting_;
 }
 
 std::string_view OutputBuffer::front() {
@@ -11,7 +24,13 @@ std::string_view OutputBuffer::front() {
     flight_.clear();
     done_ = 0;
     if (flight_.capacity() > kKeepCapacity) flight_.shrink_to_fit();
-    flight_.swap(waiting_);
+    if (full_.empty()) {
+      flight_.swap(waiting_);
+    } else {
+      flight_ = std::move(full_.front());
+      full_.pop_front();
+      full_bytes_ -= flight_.size();
+    }
   }
   return std::string_view(flight_).substr(done_);
 }

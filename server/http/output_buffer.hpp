@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <string_view>
 
@@ -12,11 +13,11 @@ class OutputBuffer {
  public:
   enum class Pressure : uint8_t { unchanged, blocked, ready };
 
-  std::string& tail() { return waiting_; }  // append here
-  // The bytes to write now, one run for everything that has gathered; valid until the next call of sent().
+  std::string& tail();  // append here; valid until the next call of any function
+  // The bytes to write now, one run for everything that has gathered up to kBlock or so; valid until the next call of sent().
   std::string_view front();
   void sent(size_t bytes);
-  size_t size() const { return flight_.size() - done_ + waiting_.size(); }
+  size_t size() const { return flight_.size() - done_ + full_bytes_ + waiting_.size(); }
   bool empty() const { return size() == 0; }
 
   // Says once that the buffer holds more than `limit` bytes (0 = no limit), and once that it fell below half of that.
@@ -25,6 +26,8 @@ class OutputBuffer {
 
  private:
   std::string flight_, waiting_;
+  std::deque<std::string> full_;  // between them, oldest first: one string of everything would double, and be copied, while it grows
+  size_t full_bytes_ = 0;
   size_t done_ = 0;
   bool blocked_ = false;
 };

@@ -277,6 +277,26 @@ TEST_CASE("the write buffer joins what gathers and tells of pressure once each w
   buffer.sent(3);
   CHECK(buffer.empty());
 
+  std::string all, got;
+  for (int i = 0; i < 30000; ++i) {
+    const std::string piece = "piece " + std::to_string(i) + std::string(40, '.');
+    buffer.tail() += piece;
+    all += piece;
+    REQUIRE(buffer.size() == all.size() - got.size());
+    if (i % 100 == 0) {
+      const std::string_view run = buffer.front().substr(0, 1000);
+      got += run;
+      buffer.sent(run.size());
+    }
+  }
+  while (!buffer.empty()) {
+    const std::string run(buffer.front());
+    REQUIRE(run.size() < 600 * 1024);  // blocks, not one string of everything
+    got += run;
+    buffer.sent(run.size());
+  }
+  CHECK(got == all);
+
   buffer.tail() += std::string(11, 'x');
   CHECK(buffer.pressure(0) == Pressure::unchanged);
   CHECK(buffer.pressure(11) == Pressure::unchanged);
