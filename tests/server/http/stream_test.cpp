@@ -66,6 +66,26 @@ TEST_CASE("events of one turn of the loop leave in one write") {
   CHECK(got.find("9\r\ndata: x\n\n\r\n9\r\ndata: x\n\n\r\n9\r\ndata: x\n\n\r\n") != std::string::npos);
 }
 
+// The reset is known to the kernel at once, so a write that is not put off meets it before the loop turns.
+TEST_CASE("a flush offers to the sockets what was written, without a turn of the loop") {
+  World world;
+  world.on_call = plan;
+  world.start();
+  Stream gone(world), here(world);
+  gone.client.reset();
+  gone.channel().write("data: 1\n\n");
+  here.channel().write("data: 1\n\n");
+  CHECK(gone.call->left == 0);
+  world.server->flush();
+  CHECK(gone.call->left == 1);
+  world.server->flush();
+  REQUIRE(here.client.wait_for_text("data: 1"));
+  here.channel().finish();
+  CHECK(here.client.answer().body == "data: 1\n\n");
+  CHECK(gone.call->left == 1);
+  CHECK(here.call->left == 0);
+}
+
 TEST_CASE("a failure before the commit is the plain answer, after it the event and the end of the body") {
   World world;
   world.on_call = plan;

@@ -3,6 +3,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
 
@@ -59,6 +60,7 @@ struct House {
   std::string instance = unique_marker();
   std::string log, errors;
   int starts = 0, loads = 0;
+  std::function<void()> output_taken;
   std::vector<supervise::Trouble> kills;
   std::unique_ptr<EngineDriver> driver;
   std::unique_ptr<turn::Desk> desk;
@@ -71,6 +73,9 @@ struct House {
     DriverObserver observer;
     observer.log = [this](const std::string& line) { log += line + "\n"; };
     observer.stderr_output = [this](supervise::Generation, std::string_view bytes) { errors += bytes.substr(0, 1024); };
+    observer.output_taken = [this] {
+      if (output_taken) output_taken();
+    };
     observer.started = [this] { ++starts; };
     observer.loaded = [this](double) { ++loads; };
     observer.killed = [this](supervise::Trouble why) { kills.push_back(why); };
@@ -126,6 +131,21 @@ TEST_CASE("an answer, whole and in order") {
   REQUIRE(house.ended(second));
   CHECK(second->tokens.size() == 10);  // max_new, whatever the engine says
   CHECK(house.starts == 1);
+}
+
+TEST_CASE("what was read at once is reported once, when every line of it has been given on") {
+  Scripts scripts;
+  House house(scripts.add("engine", engine("env printf 'T 1\\nT 2\\nT 3\\nDONE 3 3 1 1 length\\n'")));  // one write, unlike the builtin's
+  std::vector<size_t> seen;
+  std::shared_ptr<Answer> answer;
+  house.output_taken = [&] {
+    if (answer) seen.push_back(answer->tokens.size());
+  };
+  answer = house.ask();
+  REQUIRE(house.ended(answer));
+  REQUIRE(house.until([&] { return !seen.empty() && seen.back() > 0; }));
+  seen.erase(std::remove(seen.begin(), seen.end(), 0u), seen.end());  // of READY
+  CHECK(seen == std::vector<size_t>{3});
 }
 
 TEST_CASE("what is sent is what was asked") {
