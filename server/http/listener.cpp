@@ -57,7 +57,11 @@ Result<tcp::endpoint> endpoint_of(const asio::any_io_executor& executor, const s
 }  // namespace
 
 Listener::Listener(tcp::acceptor acceptor, Accepted accepted, Warning warning)
-    : acceptor_(std::move(acceptor)), accepted_(std::move(accepted)), warning_(std::move(warning)), back_off_(acceptor_.get_executor()) {}
+    : acceptor_(std::move(acceptor)), accepted_(std::move(accepted)), warning_(std::move(warning)), back_off_(acceptor_.get_executor()) {
+  // Else Asio would swallow an aborted connection and wait for the next to arrive, although others may have been waiting behind it.
+  error_code ignored;
+  acceptor_.set_option(asio::socket_base::enable_connection_aborted(true), ignored);
+}
 
 Result<tcp::acceptor> Listener::open(const asio::any_io_executor& executor, const std::string& host, uint16_t port) {
   const auto endpoint = endpoint_of(executor, host, port);
@@ -145,8 +149,8 @@ void Listener::on_accept(const error_code& ec, tcp::socket socket) {
     }
     return accept();
   }
-  // The peer's own hurry costs nothing; a shortage would repeat at once, so it waits until descriptors have come free.
-  if (ec == asio::error::connection_aborted || ec == asio::error::connection_reset) return accept();
+  // The peer's own hurry (on Linux also some errors of the network) costs nothing; a shortage would repeat at once, so it waits until descriptors have come free.
+  if (ec == asio::error::connection_aborted || ec == asio::error::connection_reset || ec == boost::system::errc::protocol_error) return accept();
   const auto now = std::chrono::steady_clock::now();
   if (warning_ && now - warned_at_ >= kWarnEvery) {
     warned_at_ = now;
