@@ -68,7 +68,14 @@ Result<std::shared_ptr<ChildProcess>> ChildProcess::start(boost::asio::io_contex
   (void)ignored;
   auto spawned = spawn(request);
   if (!spawned) return Error{spawned.error()};
-  std::shared_ptr<ChildProcess> child(new ChildProcess(io, std::move(*spawned), std::move(request), std::move(marker), std::move(events)));
+  std::shared_ptr<ChildProcess> child(new ChildProcess(io, spawned->pid, std::move(request), std::move(marker), std::move(events)));
+  for (const auto& [descriptor, fd] : {std::pair{&child->pidfd_, &spawned->pidfd}, {&child->in_, &spawned->in}, {&child->out_, &spawned->out},
+                                       {&child->err_, &spawned->err}, {&child->exec_status_, &spawned->exec_status}}) {
+    error_code error;
+    descriptor->assign(fd->get(), error);
+    if (error) return Error{"'" + child->request_.exe + "': it cannot be watched: " + error.message()};  // the destructor kills it
+    fd->release();
+  }
   child->watch_exec();
   child->watch_output();
   child->watch_errors();
@@ -76,10 +83,9 @@ Result<std::shared_ptr<ChildProcess>> ChildProcess::start(boost::asio::io_contex
   return child;
 }
 
-ChildProcess::ChildProcess(boost::asio::io_context& io, SpawnedProcess process, SpawnRequest request, std::string marker, ProcessEvents events)
-    : pid_(process.pid), request_(std::move(request)), events_(std::move(events)), tree_(pid_, std::move(marker)),
-      pidfd_(io, process.pidfd.release()), in_(io, process.in.release()), out_(io, process.out.release()), err_(io, process.err.release()),
-      exec_status_(io, process.exec_status.release()), sweep_timer_(io), buffer_(read_bytes) {
+ChildProcess::ChildProcess(boost::asio::io_context& io, pid_t pid, SpawnRequest request, std::string marker, ProcessEvents events)
+    : pid_(pid), request_(std::move(request)), events_(std::move(events)), tree_(pid_, std::move(marker)),
+      pidfd_(io), in_(io), out_(io), err_(io), exec_status_(io), sweep_timer_(io), buffer_(read_bytes) {
   register_child(pid_);
 }
 

@@ -46,7 +46,7 @@ class ChildProcess : public std::enable_shared_from_this<ChildProcess> {
   void close();                       // no more callbacks; kills what is left and reaps it in the background
 
  private:
-  ChildProcess(boost::asio::io_context& io, SpawnedProcess process, SpawnRequest request, std::string marker, ProcessEvents events);
+  ChildProcess(boost::asio::io_context& io, pid_t pid, SpawnRequest request, std::string marker, ProcessEvents events);
   void watch_exec();
   void watch_output();
   void watch_errors();

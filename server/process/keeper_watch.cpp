@@ -32,7 +32,13 @@ struct KeeperWatch::Impl {
       self->log(std::string("the keeper cannot be watched: ") + std::strerror(errno));
       return;
     }
-    self->pidfd.assign(opened);
+    boost::system::error_code refused;
+    self->pidfd.assign(opened, refused);
+    if (refused) {
+      ::close(opened);
+      self->log("the keeper cannot be watched: " + refused.message());
+      return;
+    }
     self->pidfd.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                            [weak = std::weak_ptr<Impl>(self)](const boost::system::error_code& error) {
                              const auto alive = weak.lock();
