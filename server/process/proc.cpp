@@ -40,6 +40,8 @@ std::string read_file(pid_t pid, const char* name, size_t limit) {
   return text;
 }
 
+bool is_shortage(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM || error == EIO; }
+
 uint64_t to_number(std::string_view word) {
   uint64_t value = 0;
   std::from_chars(word.data(), word.data() + word.size(), value);
@@ -108,14 +110,19 @@ std::optional<ProcessInfo> read_process(pid_t pid) {
   return info;
 }
 
-std::vector<ProcessInfo> list_processes() {
-  std::vector<ProcessInfo> all;
+ProcessList list_processes() {
+  ProcessList all;
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc"), &::closedir);
-  if (!folder) return all;
+  if (!folder) {
+    all.complete = false;
+    return all;
+  }
   while (const dirent* entry = ::readdir(folder.get())) {
     const std::string_view name = entry->d_name;
     if (name.empty() || name.front() < '1' || name.front() > '9') continue;
+    errno = 0;
     if (auto info = read_process(static_cast<pid_t>(to_number(name)))) all.push_back(*info);
+    else if (is_shortage(errno)) all.complete = false;  // else it has gone meanwhile
   }
   return all;
 }

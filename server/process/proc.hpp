@@ -22,7 +22,10 @@ struct ProcessInfo {                    // of /proc/PID/stat
 };
 
 std::optional<ProcessInfo> read_process(pid_t pid);
-std::vector<ProcessInfo> list_processes();      // every process that can be seen
+struct ProcessList : std::vector<ProcessInfo> {
+  bool complete = true;                         // false: a descriptor or memory was refused, and some may be missing
+};
+ProcessList list_processes();                   // every process that can be seen
 
 pid_t newest_pid();                             // of the process made last, whoever made it; 0 when the system does not say
 

@@ -47,9 +47,9 @@ bool kill_marked(const std::string& prefix, int looks) {
   int clean = 0;
   const pid_t self = ::getpid();
   for (int look = 0; look < looks; ++look) {
-    const std::vector<ProcessInfo> all = list_processes();
+    const ProcessList all = list_processes();
     std::vector<bool> chosen(all.size());
-    bool found = false;
+    bool found = !all.complete;
     for (size_t i = 0; i < all.size(); ++i) {
       if (!all[i].alive || all[i].pid == self) continue;
       const Marker marker = find_marker(all[i].pid, prefix, Match::prefix);
@@ -76,7 +76,7 @@ Tree::Tree(pid_t root, std::string marker) : root_(root), marker_(std::move(mark
 
 void Tree::refresh() {
   const pid_t newest = newest_pid();
-  const std::vector<ProcessInfo> all = list_processes();
+  const ProcessList all = list_processes();
   const pid_t self = ::getpid();
   std::vector<bool> chosen(all.size());
   std::vector<size_t> in_execve;
@@ -92,10 +92,10 @@ void Tree::refresh() {
   }
   choose_descendants(all, chosen);
   overtaken_ = newest == 0 || newest_pid() != newest;
-  uncertain_ = std::any_of(in_execve.begin(), in_execve.end(), [&](size_t i) { return !chosen[i]; });
-  members_.clear();
+  uncertain_ = !all.complete || std::any_of(in_execve.begin(), in_execve.end(), [&](size_t i) { return !chosen[i]; });
+  if (all.complete) members_.clear();  // else whoever was not listed may still be there
   for (size_t i = 0; i < all.size(); ++i)
-    if (chosen[i] && all[i].pid != self) members_.emplace(Key{all[i].pid, all[i].started_ticks}, all[i]);
+    if (chosen[i] && all[i].pid != self) members_.insert_or_assign(Key{all[i].pid, all[i].started_ticks}, all[i]);
 }
 
 std::vector<pid_t> Tree::living() const {

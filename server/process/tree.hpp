@@ -25,7 +25,7 @@ class Tree {
   void refresh();                   // reads /proc
   // As of the last refresh: the living ones. Zombies count as dead.
   std::vector<pid_t> living() const;
-  // As of the last refresh: somebody was in the middle of an execve, and may or may not be one of us.
+  // As of the last refresh: somebody who may be one of us was in the middle of an execve, or could not be read for want of a descriptor.
   bool uncertain() const { return uncertain_; }
   // As of the last refresh: while it read, some process was made, which it may have missed.
   bool overtaken() const { return overtaken_; }

@@ -2,6 +2,7 @@
 #include "server/process/tree.hpp"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -67,6 +68,32 @@ TEST_CASE("once a member, always one") {
   CHECK(holds(tree.living(), grandchild));
   tree.signal(SIGKILL);
   CHECK(child.until([&] { return !is_alive(grandchild); }));
+}
+
+TEST_CASE("a look for which there is no descriptor forgets nobody") {
+  boost::asio::io_context io;
+  Recorded child(io);
+  child.start("/bin/bash", {"-c", "setsid sleep 60 & echo $!; exec sleep 60"});
+  REQUIRE(child.until([&] { return !child.output.empty() && child.output.back() == '\n'; }));
+  const pid_t grandchild = std::atoi(child.output.c_str());
+  Tree tree(child.process->pid(), child.marker);
+  tree.refresh();
+  REQUIRE(holds(tree.living(), grandchild));
+  CHECK(!tree.uncertain());
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit none{0, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  tree.refresh();
+  const bool listed = list_processes().complete;
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(!listed);
+  CHECK(holds(tree.living(), grandchild));
+  CHECK(holds(tree.living(), child.process->pid()));
+  CHECK(tree.uncertain());
+  child.process->kill();
+  REQUIRE(child.finish());
+  CHECK(!is_alive(grandchild));
 }
 
 TEST_CASE("a zombie is dead, and its process group is still ours") {
