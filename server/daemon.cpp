@@ -15,6 +15,7 @@
 #include "server/api/api.hpp"
 #include "server/http/server.hpp"
 #include "server/installed.hpp"
+#include "server/loop.hpp"
 #include "server/model_file.hpp"
 #include "server/observe/log.hpp"
 #include "server/observe/metrics.hpp"
@@ -65,15 +66,6 @@ observe::Metrics::Kill kill_reason(Trouble why) {
     case Trouble::crash_loop: return observe::Metrics::Kill::stop;
   }
   return observe::Metrics::Kill::stop;
-}
-
-// Outside the loop the signals that we act on wait: before it nobody could act on them, and after it, when the signal set is gone, the default
-// action of one more TERM would turn a clean stop into a death by signal. Threads of ours inherit the mask and never take them.
-void mask_signals(int how) {
-  sigset_t ours;
-  sigemptyset(&ours);
-  for (const int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&ours, number);
-  pthread_sigmask(how, &ours, nullptr);
 }
 
 class Daemon {
@@ -260,6 +252,7 @@ std::string Daemon::status_line() const {
 }
 
 Result<void> Daemon::open(std::vector<int> sockets) {
+  if (auto turns = check_loop(io_); !turns) return turns;
   for (const int socket : sockets) {
     if (auto adopted = server_.adopt(socket); !adopted) return adopted;
   }
@@ -287,9 +280,9 @@ void Daemon::run() {
   if (config_.engine.start == "eager") driver_.load();
   observe::notify_ready(status_line());
   if (const auto every = observe::watchdog_interval()) watchdog(*every);
-  mask_signals(SIG_UNBLOCK);
+  mask_signals(Signals::taken);
   io_.run();
-  mask_signals(SIG_BLOCK);
+  mask_signals(Signals::kept_waiting);
 }
 
 // ---- time
@@ -469,7 +462,7 @@ int could_not_start(const std::string& why) {
 
 int serve(const config::Loaded& loaded, const config::Sources& sources) {
   ::signal(SIGPIPE, SIG_IGN);
-  mask_signals(SIG_BLOCK);
+  mask_signals(Signals::kept_waiting);
 
   auto sockets = observe::take_listening_sockets();
   if (!sockets) return could_not_start(sockets.error());
@@ -482,7 +475,7 @@ int serve(const config::Loaded& loaded, const config::Sources& sources) {
   const auto installed = find_installed(loaded.config);
   if (!installed) return could_not_start(installed.error());
 
-  {
+  try {
     Daemon daemon(loaded, sources, *installed, *keeper, instance, open_files);
     if (auto opened = daemon.open(std::move(*sockets)); !opened) return could_not_start(opened.error());
     daemon.run();
@@ -491,6 +484,8 @@ int serve(const config::Loaded& loaded, const config::Sources& sources) {
       std::fflush(nullptr);
       std::_Exit(0);
     }
+  } catch (const std::exception& error) {  // a thread, descriptor or address that the system did not give
+    return could_not_start(error.what());
   }
   keeper->stop();
   return 0;
