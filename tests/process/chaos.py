@@ -7,11 +7,9 @@ in every way, engines that do everything wrong and faults from outside; afterwar
 """
 import argparse
 import collections
-import multiprocessing
-import multiprocessing.util
+import contextlib
 import os
 import shutil
-import signal
 import sys
 import time
 import traceback
@@ -19,7 +17,6 @@ import traceback
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, FOLDER)
 sys.dont_write_bytecode = True
-STATE = {}
 
 
 def arguments():
@@ -34,37 +31,27 @@ def arguments():
     return parser.parse_args()
 
 
-def prepare_worker(daemon, factor):
-    import selectors
-
-    import client
+@contextlib.contextmanager
+def worker(daemon, factor):
+    """(case, descriptors of a clean daemon, factor)"""
     from chaos_run import clean_daemon_descriptors
     from harness import Case
-    client.SELECTOR = selectors.DefaultSelector()  # a forked one would be shared
-    signal.signal(signal.SIGINT, signal.SIG_IGN)   # the main process ends us
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # through every `finally`, which ends the daemon of the run
     case = Case(os.path.dirname(os.path.abspath(daemon)))
-    STATE.update(case=case, factor=factor, usual=clean_daemon_descriptors(case))
-    multiprocessing.util.Finalize(None, remove_if_empty, (case.folder,), exitpriority=1)
+    yield case, clean_daemon_descriptors(case), factor
+    if not os.listdir(case.folder):  # else it holds what a failed run left
+        os.rmdir(case.folder)
 
 
-def remove_if_empty(folder):
-    try:
-        os.rmdir(folder)
-    except OSError:
-        pass  # of a run that failed
-
-
-def run_seed(seed):
+def run_seed(state, seed):
     """(seed, seconds, numbers, failure text or "")"""
     import chaos_plan
     import chaos_run
+    case, usual, factor = state
     started = time.monotonic()
     try:
-        world = chaos_run.run(STATE["case"], chaos_plan.make(seed, STATE["factor"]), STATE["factor"], STATE["usual"])
-        numbers = world.numbers()
+        world = chaos_run.run(case, chaos_plan.make(seed, factor), factor, usual)
         shutil.rmtree(world.daemon.folder, ignore_errors=True)
-        return seed, time.monotonic() - started, numbers, ""
+        return seed, time.monotonic() - started, world.numbers, ""
     except Exception as error:
         text = "".join(traceback.format_exception(error))
         world = getattr(error, "world", None)
@@ -85,25 +72,22 @@ def main():
         return 0
     started = time.monotonic()
     totals, slowest, failures, done = collections.Counter(), (0.0, 0), [], 0
-    context = multiprocessing.get_context("fork")
-    with context.Pool(args.jobs, prepare_worker, (args.daemon, args.factor)) as pool:
-        for seed, took, numbers, failure in pool.imap_unordered(run_seed, range(args.seed, args.seed + args.runs)):
-            done += 1
-            totals.update(numbers)
-            slowest = max(slowest, (took, seed))
-            if failure:
-                failures.append(seed)
-                factor = f" --factor {args.factor:g}" if args.factor != 1 else ""
-                print(f"FAILED seed {seed} after {took:.1f} s\n{failure}\nagain: tests/process/chaos.py --seed {seed} --daemon {args.daemon}{factor}", flush=True)
-                if len(failures) >= args.failures:
-                    break
-            elif done % 50 == 0:
-                print(f"{done} runs in {time.monotonic() - started:.0f} s, {len(failures)} failed", flush=True)
-        if len(failures) < args.failures:
-            pool.close()
-        else:
-            pool.terminate()
-        pool.join()
+    import workers
+    seeds = ((seed,) for seed in range(args.seed, args.seed + args.runs))
+    runs = workers.results(args.jobs, lambda: worker(args.daemon, args.factor), run_seed, seeds)
+    for seed, took, numbers, failure in runs:
+        done += 1
+        totals.update(numbers)
+        slowest = max(slowest, (took, seed))
+        if failure:
+            failures.append(seed)
+            factor = f" --factor {args.factor:g}" if args.factor != 1 else ""
+            print(f"FAILED seed {seed} after {took:.1f} s\n{failure}\nagain: tests/process/chaos.py --seed {seed} --daemon {args.daemon}{factor}", flush=True)
+            if len(failures) >= args.failures:
+                break
+        elif done % 50 == 0:
+            print(f"{done} runs in {time.monotonic() - started:.0f} s, {len(failures)} failed", flush=True)
+    runs.close()
     print(f"{done} runs from seed {args.seed}, {len(failures)} failed {failures or ''}, {time.monotonic() - started:.0f} s, slowest {slowest[0]:.1f} s (seed {slowest[1]})")
     for group in ("ends", "requests", "errors", "engines", "faults"):
         print(f"  {group}: " + ", ".join(f"{name.split(': ')[1]} {count}" for name, count in sorted(totals.items()) if name.startswith(group + ": ")))

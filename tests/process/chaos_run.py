@@ -301,7 +301,7 @@ class World:
         check(status == (-signal.SIGKILL if self.kill_expected else 0), f"exit status {status}", daemon.stderr()[-1500:])
         await_until(lambda: not daemon.everything(), 2 + 2 * self.factor, lambda: f"nothing is left: {daemon.everything()}", 0.02)
 
-    def numbers(self):
+    def count(self):
         """What this run has exercised, for the sum over all runs."""
         found = collections.Counter({f"ends: {self.plan.end}": 1})
         for record in self.records:
@@ -330,6 +330,7 @@ def run(case, plan, factor, usual):
             world.check_engine_log()
         world.end()
         world.daemon.check_log()
+        world.numbers = world.count()
         return world
     except BaseException as error:
         error.world = world
