@@ -126,8 +126,11 @@ turn::RequestError bad_json(size_t position, std::string_view reason) {
 
 std::variant<nlohmann::json, turn::RequestError> read_json_object(std::string_view body) {
   if (body.empty()) return bad_json(1, "it is empty; send an object");
+  // The library takes a NUL byte for the end of the text; JSON knows none.
+  const size_t nul = body.find('\0');
+  const std::string_view text = body.substr(0, nul);
   TreeBuilder builder;
-  const bool parsed = json::sax_parse(body.begin(), body.end(), &builder);
+  const bool parsed = json::sax_parse(text.begin(), text.end(), &builder);
   if (builder.too_deep()) {
     return bad_json(depth_position(body), "it is nested deeper than " + std::to_string(max_json_depth) + " levels (max_json_depth)");
   }
@@ -135,6 +138,7 @@ std::variant<nlohmann::json, turn::RequestError> read_json_object(std::string_vi
     return turn::RequestError{turn::ErrorCode::request_too_large,
                               "The body holds more than " + std::to_string(max_json_values) + " JSON values (max_json_values).", "", 1};
   }
+  if (nul != std::string_view::npos && (parsed || builder.position() > nul)) return bad_json(nul + 1, "a NUL byte");
   if (!parsed) return bad_json(builder.position(), builder.reason());
   json value = builder.take();
   if (!value.is_object()) {

@@ -77,6 +77,7 @@ class Conn:
     def forget_reply(self):
         """Ready for the next reply on the same connection."""
         self.status = self.headers = None
+        self.continued = False
         self.body = bytearray()
         self.complete = False
         self.events = []
@@ -147,7 +148,9 @@ class Conn:
             lines = self.raw[:end].decode("latin-1").split("\r\n")
             del self.raw[:end + 4]
             status = int(lines[0].split(" ")[1])
-            if status != 100:
+            if status == 100:
+                self.continued = True
+            else:
                 self.status = status
                 self.headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
         if self.complete:

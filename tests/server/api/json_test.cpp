@@ -39,6 +39,11 @@ TEST_CASE("Malformed bodies are invalid_json with the byte's position", "[json]"
       {R"({"a":1)", 7},
       {R"({"a":01})", 7},
       {R"({"a":NaN})", 6},
+      {std::string("{\"a\":1}\0", 8), 8},
+      {std::string("{\"a\":1}\0{\"b\":2}", 15), 8},
+      {std::string("{\"a\":\"x\0y\"}", 11), 8},
+      {std::string("\0", 1), 1},
+      {std::string("{\"a\":01}\0", 9), 7},
   }));
   const turn::RequestError error = refusal(body);
   INFO(error.message);
