@@ -4,7 +4,6 @@
 #include <csignal>
 #include <cstdio>
 #include <ctime>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
@@ -20,12 +19,14 @@
 #include "server/observe/log.hpp"
 #include "server/observe/metrics.hpp"
 #include "server/observe/notify.hpp"
+#include "server/open_files.hpp"
 #include "server/process/driver.hpp"
 #include "server/process/keeper.hpp"
 #include "server/process/keeper_watch.hpp"
 #include "server/process/reaper.hpp"
 #include "server/settings.hpp"
 #include "server/turn/desk.hpp"
+#include "server/vision.hpp"
 #include "server/worker_pool.hpp"
 
 extern char** environ;
@@ -42,16 +43,6 @@ namespace {
 constexpr auto last_writes = std::chrono::milliseconds(500);
 
 TimePoint steady_now() { return std::chrono::steady_clock::now(); }
-
-// The limit that a service manager or shell gave us; our own is raised to the hard limit, children get the original.
-uint64_t raise_open_files() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
-  const uint64_t original = limit.rlim_cur;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-  return original;
-}
 
 observe::Metrics::Kill kill_reason(Trouble why) {
   switch (why) {
@@ -75,6 +66,7 @@ class Daemon {
   Result<void> open(std::vector<int> sockets);
   void run();
   bool workers_busy() const { return workers_.busy(); }
+  void remove_files() { vision_.reset(); }  // for an end without destructors
 
  private:
   turn::DeskObserver desk_observer();
@@ -111,6 +103,7 @@ class Daemon {
   process::KeeperWatch keeper_watch_;
   process::EngineDriver driver_;
   turn::Desk desk_;
+  std::optional<Vision> vision_;
   std::shared_ptr<const api::Model> model_, next_model_;  // next_model_: holds from the engine's next start on
   FileIdentity model_file_;                               // of model_
   FileIdentity next_model_file_;
@@ -121,6 +114,7 @@ class Daemon {
   asio::steady_timer desk_timer_{io_}, drain_timer_{io_}, watchdog_timer_{io_};
   bool desk_timer_posted_ = false, stopping_ = false, draining_ = false, stop_children_ = false;
   bool reloading_ = false, reload_again_ = false;
+  int children_ = 2;  // engine and vision child: whose end is awaited
 };
 
 Daemon::Daemon(const config::Loaded& loaded, const config::Sources& sources, const Installed& installed, process::Keeper& keeper,
@@ -131,6 +125,7 @@ Daemon::Daemon(const config::Loaded& loaded, const config::Sources& sources, con
       desk_(desk_limits(config_), driver_, desk_observer()), api_(surroundings()),
       server_(io_, server_options(loaded), http::api_routes(api_), server_observer()) {
   driver_.attach(desk_);
+  vision_.emplace(io_, log_, desk_, instance, open_files);
   for (const auto& note : loaded.notes) log_.warning(note);
 }
 
@@ -224,7 +219,7 @@ api::Surroundings Daemon::surroundings() {
   return {desk_, workers_, steady_now, [] { return static_cast<int64_t>(std::time(nullptr)); }, [this] { return model_; },
           [this] { return engine_status(); }, [this] { return metrics_.text(); }, [this] { return seconds(steady_now() - started_); },
           settings, [this](const std::string& line) { log_.warning(line); }, [this](api::OrderDone done) { load(std::move(done)); },
-          [this](api::OrderDone done) { unload(std::move(done)); }};
+          [this](api::OrderDone done) { unload(std::move(done)); }, [this] { return vision_->status(); }};
 }
 
 api::EngineStatus Daemon::engine_status() const {
@@ -267,7 +262,7 @@ Result<void> Daemon::open(std::vector<int> sockets) {
   if (!model) return Error{model.error()};
   (*model)->stamp = last_stamp_;
   model_ = *model;
-  return {};
+  return vision_->install(config_, installed_.vision, installed_.model_path);
 }
 
 void Daemon::run() {
@@ -277,7 +272,10 @@ void Daemon::run() {
   if (!model_->chat_template.empty()) log_.warning("the model's own chat template is not used by this version; see docs/api.md");
   await_signal();
   server_.start();
-  if (config_.engine.start == "eager") driver_.load();
+  if (config_.engine.start == "eager") {
+    driver_.load();
+    vision_->load();
+  }
   observe::notify_ready(status_line());
   if (const auto every = observe::watchdog_interval()) watchdog(*every);
   mask_signals(Signals::taken);
@@ -388,6 +386,7 @@ void Daemon::install(const config::Loaded& loaded, const Installed& installed, s
   const uint64_t stamp = next_model_->stamp;
   if (same_file) model_ = next_model_;
   driver_.set_options(driver_options(installed_, stamp));
+  if (auto seen = vision_->install(config_, installed_.vision, installed_.model_path); !seen) log_.error("reload: " + seen.error());
 }
 
 // A new start, or none is running: what the last reload said about model and engine holds now.
@@ -440,7 +439,11 @@ void Daemon::drained() {
   desk_.end_running({turn::ErrorCode::shutting_down, "the server is shutting down, and the request was still running after drain_s", "", 5}, steady_now());
   // A load in progress has nothing worth a grace.
   const bool at_once = driver_.child().state() == ChildState::starting;
-  driver_.stop(Trouble::shutting_down, at_once, [this] { children_gone(); });
+  const auto gone = [this] {
+    if (--children_ == 0) children_gone();
+  };
+  driver_.stop(Trouble::shutting_down, at_once, gone);
+  vision_->stop(gone);
 }
 
 void Daemon::children_gone() {
@@ -480,6 +483,7 @@ int serve(const config::Loaded& loaded, const config::Sources& sources) {
     if (auto opened = daemon.open(std::move(*sockets)); !opened) return could_not_start(opened.error());
     daemon.run();
     if (daemon.workers_busy()) {  // a text that nobody waits for any more is not worth the wait for its worker
+      daemon.remove_files();
       keeper->stop();
       std::fflush(nullptr);
       std::_Exit(0);

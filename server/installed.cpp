@@ -3,9 +3,11 @@
 
 #include <cstdlib>
 #include <sys/stat.h>
+#include <utility>
 
 #include "server/model_file.hpp"
 #include "server/program_dir.hpp"
+#include "server/vision.hpp"
 
 namespace vigil {
 
@@ -22,6 +24,9 @@ Result<Installed> find_installed(const config::Config& config) {
   const auto engine = config::resolve_program({"engine.exe", config.engine.exe, config.engine.own, "vigil-engine", program_dir, path ? path : ""});
   if (!engine) return Error{engine.error()};
   found.engine = *engine;
+  auto vision = find_vision(config.vision, program_dir);
+  if (!vision) return Error{vision.error()};
+  found.vision = std::move(*vision);
   return found;
 }
 

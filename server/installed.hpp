@@ -1,7 +1,8 @@
-// What a configuration names on disk: the model file and the engine program, found. Not here: reading the model (model_file.hpp).
+// What a configuration names on disk: the model file and the children's programs, found. Not here: reading the model (model_file.hpp).
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "protocol/result.hpp"
@@ -13,6 +14,7 @@ namespace vigil {
 struct Installed {
   std::string model_path;    // the configured one, else the bundled model
   config::Program engine;
+  std::optional<config::Program> vision;  // nothing: no pictures
 };
 
 // An error says which key names what is not there.

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 
 #include "engine/gguf/file.hpp"
+#include "server/text/image_markers.hpp"
+#include "server/vision.hpp"
 
 namespace vigil {
 
@@ -81,6 +83,12 @@ Result<std::shared_ptr<api::Model>> read_model(const std::string& path, const co
     auto text = read_text(config.chat_template_file);
     if (!text) return Error{text.error()};
     model->chat_template = std::move(*text);
+  }
+  auto image = text::find_image_markers(*model->vocabulary, config.vision.image_token);
+  if (!image) return in_file(image.error());
+  model->image = *image;
+  if (vision_wanted(config.vision) && !model->image) {
+    return in_file("vision.image_token: its vocabulary has no image token that is known; name one, or leave vision.mmproj and vision.exe out");
   }
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0) model->created = info.st_mtime;

@@ -12,6 +12,7 @@
 #include "engine/gguf/vocabulary.hpp"
 #include "protocol/time.hpp"
 #include "server/api/channel.hpp"
+#include "server/text/image_markers.hpp"
 #include "server/turn/desk.hpp"
 
 namespace vigil::api {
@@ -27,6 +28,7 @@ struct Model {
   std::shared_ptr<const gguf::Tokenizer> tokenizer;
   size_t longest_token_bytes = 0;           // no token stands for more text than this; 0 = not known
   std::string chat_template;                // of the file or chat_template_file; empty = the documented plain one
+  std::optional<text::ImageMarkers> image;  // what stands for a picture; nothing = it takes none
 };
 
 // Reading, templating and tokenising of long texts run elsewhere; `done` comes back on the decision thread.
@@ -48,6 +50,14 @@ struct EngineStatus {                       // for /status and /ready; filled by
   double retry_in_s = 0;
   bool lazy = false;
   bool can_logprobs = false;
+};
+
+struct VisionStatus {                       // for /status and for requests with pictures; filled by the vision child's driver
+  std::string state = "absent";             // or an engine's states; absent: there is no vision child, and pictures are refused
+  uint64_t generation = 0;
+  int64_t pid = 0;
+  std::string reason;
+  int64_t image_bytes = 0;                  // vision.image_bytes
 };
 
 struct Settings {
@@ -73,6 +83,7 @@ struct Surroundings {
   Settings settings;
   std::function<void(const std::string& line)> log = {};  // what only the operator should read; may be empty
   std::function<void(OrderDone)> load = {}, unload = {};  // of the engine, by hand
+  std::function<VisionStatus()> vision = {};              // empty = absent
 };
 
 struct ApiState;

@@ -32,19 +32,24 @@ void refuse_unsupported(Fields& fields) {
   refuse_if_asked(fields, "web_search_options", "is not supported: this server does not search");
 }
 
-std::optional<GenerationPlan> read_chat(Fields& fields, const std::shared_ptr<const Model>& served) {
+std::optional<GenerationPlan> read_chat(Fields& fields, const std::shared_ptr<const Model>& served, const VisionStatus& vision) {
   GenerationPlan plan;
   plan.model = choose_model(fields, served);
   if (!plan.model) return std::nullopt;
   plan.parameters = read_parameters(fields, *plan.model->vocabulary);
   read_logprobs(fields, plan.parameters.sampling);
   refuse_unsupported(fields);
-  std::vector<text::ChatMessage> messages = read_messages(fields);
+  Pictures pictures(vision);
+  std::vector<text::ChatMessage> messages = read_messages(fields, pictures);
+  plan.pictures = pictures.release();
+  if (!plan.pictures.empty() && !plan.model->image) fields.fail(no_image_token(plan.pictures.front()));
   if (fields.failed()) return std::nullopt;
   // A template that the model file carries is not rendered; docs/api.md says so, and the daemon logs it at start.
   std::vector<text::PromptPart> parts = text::chat_prompt(messages, text::plain_format(*plan.model->vocabulary));
   for (const text::PromptPart& part : parts) plan.text_bytes += part.text.size();
-  plan.tokenise = [model = plan.model, parts = std::move(parts)] { return text::encode_prompt(*model->tokenizer, *model->vocabulary, parts); };
+  plan.tokenise = [model = plan.model, parts = std::move(parts)] {
+    return text::encode_prompt(*model->tokenizer, *model->vocabulary, parts, model->image.value_or(text::ImageMarkers{}));
+  };
   plan.prompt_field = "messages";
   plan.id_prefix = "chatcmpl-";
   plan.format = [](ReplyFacts facts) { return make_chat_reply(std::move(facts)); };
@@ -55,7 +60,9 @@ std::optional<GenerationPlan> read_chat(Fields& fields, const std::shared_ptr<co
 
 std::unique_ptr<Exchange> Api::chat_completions(HttpRequest request, std::shared_ptr<Channel> channel) {
   return guarded(request, channel, [&]() -> std::unique_ptr<Exchange> {
-    return generate(state_, std::move(request), channel, read_chat);
+    return generate(state_, std::move(request), channel, [vision = state_->vision()](Fields& fields, const std::shared_ptr<const Model>& served) {
+      return read_chat(fields, served, vision);
+    });
   });
 }
 

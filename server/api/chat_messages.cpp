@@ -25,12 +25,10 @@ std::optional<std::string> known_role(const std::string& role) {
   return std::nullopt;
 }
 
-bool is_picture(const std::string& type) { return type == "image_url" || type == "input_image" || type == "image"; }
-
-// One element of a content array; its text goes onto `out`.
-void read_part(const json& part, const std::string& where, Fields& fields, std::string& out) {
+// One element of a content array; its text goes onto the message's.
+void read_part(const json& part, const std::string& where, Fields& fields, text::ChatMessage& message, Pictures& pictures) {
   if (part.is_string()) {
-    out += part.get_ref<const std::string&>();
+    message.text += part.get_ref<const std::string&>();
     return;
   }
   if (!part.is_object()) return fields.fail(bad_field(where, "must be an object with a type"));
@@ -40,28 +38,27 @@ void read_part(const json& part, const std::string& where, Fields& fields, std::
   if (type == "text" || type == "input_text" || type == "output_text" || type == "refusal") {
     const auto text = inner.text(field);
     if (!text && !inner.failed()) inner.fail(field, "is missing");
-    if (text) out += *text;
-  } else if (is_picture(type)) {
-    inner.fail(turn::RequestError{turn::ErrorCode::image_invalid, where + " is a picture, and this model takes no images.", where, 1});
+    if (text) message.text += *text;
+  } else if (is_picture_type(type)) {
+    pictures.take(inner, where);
+    message.pictures.push_back(message.text.size());
   } else if (!inner.failed()) {
-    inner.fail("type", type.empty() ? "is missing" : "is " + quoted(type) + "; only text parts are supported");
+    inner.fail("type", type.empty() ? "is missing" : "is " + quoted(type) + "; text parts and pictures are supported");
   }
   if (inner.failed()) fields.fail(*inner.error());
 }
 
-std::string read_content(Fields& message) {
-  std::string out;
-  const json* content = message.find("content");
-  if (!content) return out;
-  if (content->is_string()) return content->get<std::string>();
-  if (!content->is_array()) {
-    message.fail("content", std::string("must be a string or an array of parts, not ") + content->type_name());
-    return out;
+void read_content(Fields& fields, text::ChatMessage& message, Pictures& pictures) {
+  const json* content = fields.find("content");
+  if (!content) return;
+  if (content->is_string()) {
+    message.text = content->get<std::string>();
+    return;
   }
-  for (size_t i = 0; i < content->size() && !message.failed(); ++i) {
-    read_part((*content)[i], message.path("content") + "[" + std::to_string(i) + "]", message, out);
+  if (!content->is_array()) return fields.fail("content", std::string("must be a string or an array of parts, not ") + content->type_name());
+  for (size_t i = 0; i < content->size() && !fields.failed(); ++i) {
+    read_part((*content)[i], fields.path("content") + "[" + std::to_string(i) + "]", fields, message, pictures);
   }
-  return out;
 }
 
 // What an assistant called in an earlier turn, in the form that models trained on ChatML know.
@@ -86,7 +83,7 @@ void append_tool_calls(Fields& message, std::string& out) {
   }
 }
 
-text::ChatMessage read_message(const json& value, const std::string& where, Fields& fields) {
+text::ChatMessage read_message(const json& value, const std::string& where, Fields& fields, Pictures& pictures) {
   text::ChatMessage message;
   if (!value.is_object()) {
     fields.fail(bad_field(where, "must be an object"));
@@ -102,7 +99,7 @@ text::ChatMessage read_message(const json& value, const std::string& where, Fiel
     inner.fail("role", "is " + quoted(*role) + "; it must be system, developer, user, assistant or tool");
   }
   if (message.role != "assistant" && !inner.find("content") && !inner.failed()) inner.fail("content", "is missing");
-  message.text = read_content(inner);
+  read_content(inner, message, pictures);
   if (message.role == "assistant") append_tool_calls(inner, message.text);
   if (inner.failed()) fields.fail(*inner.error());
   return message;
@@ -110,7 +107,7 @@ text::ChatMessage read_message(const json& value, const std::string& where, Fiel
 
 }  // namespace
 
-std::vector<text::ChatMessage> read_messages(Fields& fields) {
+std::vector<text::ChatMessage> read_messages(Fields& fields, Pictures& pictures) {
   std::vector<text::ChatMessage> out;
   const json* messages = fields.array("messages");
   if (!messages || messages->empty()) {
@@ -118,7 +115,7 @@ std::vector<text::ChatMessage> read_messages(Fields& fields) {
     return out;
   }
   for (size_t i = 0; i < messages->size() && !fields.failed(); ++i) {
-    out.push_back(read_message((*messages)[i], "messages[" + std::to_string(i) + "]", fields));
+    out.push_back(read_message((*messages)[i], "messages[" + std::to_string(i) + "]", fields, pictures));
   }
   return out;
 }

@@ -3,14 +3,15 @@
 
 #include <vector>
 
+#include "server/api/pictures.hpp"
 #include "server/api/request_fields.hpp"
 #include "server/text/chat_prompt.hpp"
 
 namespace vigil::api {
 
 // Roles: system and developer (one and the same), user, assistant, tool (and its older name function). Content: a string, null or absent
-// (assistant only), or an array of text parts, joined in order. Tool calls of earlier assistant messages become text in the form
-// <tool_call>\n{"name": …, "arguments": …}\n</tool_call>. Pictures are `image_invalid`: this model takes none. Failures stick to `fields`.
-std::vector<text::ChatMessage> read_messages(Fields& fields);
+// (assistant only), or an array of text parts and pictures, joined in order; `pictures` gets the latter, of every turn. Tool calls of earlier assistant messages become text in the form
+// <tool_call>\n{"name": …, "arguments": …}\n</tool_call>. Failures stick to `fields`.
+std::vector<text::ChatMessage> read_messages(Fields& fields, Pictures& pictures);
 
 }  // namespace vigil::api

@@ -45,14 +45,16 @@ struct Preparation {
   GenerationPlan plan;
   std::shared_ptr<Flow> flow;
   std::vector<gguf::TokenId> ids;
-  uint64_t hash = 0;  // of ids and parameters
+  bool placed = true;  // every picture has its place in the prompt
+  uint64_t hash = 0;   // of ids, pictures and parameters
   std::string failure;
 
   void tokenise() {
     if (flow->left) return;
     try {
       ids = plan.tokenise();
-      hash = fingerprint(ids, plan.parameters);
+      if (!plan.pictures.empty()) placed = text::place_pictures(ids, *plan.model->image, plan.pictures.size());
+      hash = fingerprint(ids, plan.parameters, plan.pictures);
     } catch (const std::exception& error) {
       failure = error.what();
     } catch (...) {
@@ -65,6 +67,12 @@ std::optional<turn::RequestError> flaw(const Preparation& preparation, int64_t c
   const auto tokens = static_cast<int64_t>(preparation.ids.size());
   const std::string& field = preparation.plan.prompt_field;
   if (!preparation.failure.empty()) return internal_error(preparation.request.id, preparation.failure);
+  if (!preparation.placed) {
+    const turn::Picture& first = preparation.plan.pictures.front();
+    return turn::RequestError{turn::ErrorCode::image_invalid,
+                              first.part + " is a picture, and the model's chat template has no place for it (vision.image_token says what stands there).",
+                              first.part, 1};
+  }
   if (tokens == 0) return bad_field(field, "gives no tokens; send some text");
   if (context > 0 && tokens >= context) {
     return turn::RequestError{turn::ErrorCode::context_length_exceeded,
@@ -122,6 +130,8 @@ void submit(ApiState& state, Preparation& preparation) {
   request.sampling = plan.parameters.sampling;
   if (!request.sampling.seed && request.sampling.temperature != 0.0) request.sampling.seed = state.new_seed();
   request.prompt = std::move(preparation.ids);
+  if (!plan.pictures.empty()) request.image_token = plan.model->image->image;
+  request.pictures = std::move(plan.pictures);
 
   ReplyFacts facts;
   facts.id = state.new_reply_id(plan.id_prefix);

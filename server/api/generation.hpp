@@ -23,6 +23,7 @@ struct GenerationPlan {
   std::string prompt_field;                                   // "messages" or "prompt", for errors about the prompt
   size_t text_bytes = 0;                                      // how long the tokenising will take
   std::function<std::vector<gguf::TokenId>()> tokenise;       // perhaps on a worker's thread
+  std::vector<turn::Picture> pictures;                        // in the order of their places in the prompt
   std::string id_prefix;                                      // "chatcmpl-"
   std::function<std::unique_ptr<ReplyFormat>(ReplyFacts)> format;
 };

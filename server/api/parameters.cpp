@@ -136,7 +136,7 @@ Parameters read_parameters(Fields& fields, const gguf::Vocabulary& vocabulary) {
   return out;
 }
 
-uint64_t fingerprint(const std::vector<gguf::TokenId>& prompt, const Parameters& parameters) {
+uint64_t fingerprint(const std::vector<gguf::TokenId>& prompt, const Parameters& parameters, const std::vector<turn::Picture>& pictures) {
   Hash hash;
   hash.add(static_cast<uint64_t>(prompt.size()));
   for (const gguf::TokenId id : prompt) hash.add(static_cast<uint64_t>(id));
@@ -156,6 +156,7 @@ uint64_t fingerprint(const std::vector<gguf::TokenId>& prompt, const Parameters&
     hash.add(bias);
   }
   for (const std::string& stop : parameters.stop) hash.add(std::string_view(stop));
+  for (const turn::Picture& picture : pictures) hash.add(picture.hash);
   return hash.value();
 }
 

@@ -9,6 +9,7 @@
 #include "engine/gguf/vocabulary.hpp"
 #include "protocol/lines.hpp"
 #include "server/api/request_fields.hpp"
+#include "server/turn/request.hpp"
 
 namespace vigil::api {
 
@@ -31,7 +32,7 @@ struct Parameters {
 // Fields of both dialects. Failures stick to `fields`. docs/api.md lists ranges and defaults.
 Parameters read_parameters(Fields& fields, const gguf::Vocabulary& vocabulary);
 
-// A hash of prompt and parameters (FNV-1a, 64 bits) that is the same in every process; the seed does not count.
-uint64_t fingerprint(const std::vector<gguf::TokenId>& prompt, const Parameters& parameters);
+// A hash of prompt, pictures and parameters (FNV-1a, 64 bits) that is the same in every process; the seed does not count.
+uint64_t fingerprint(const std::vector<gguf::TokenId>& prompt, const Parameters& parameters, const std::vector<turn::Picture>& pictures = {});
 
 }  // namespace vigil::api

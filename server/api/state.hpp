@@ -35,6 +35,7 @@ struct ApiState {
   bool closed = false;                        // the daemon is stopping: nothing new is read
   std::mt19937_64 random{std::random_device{}()};
 
+  VisionStatus vision() const { return surroundings.vision ? surroundings.vision() : VisionStatus{}; }
   std::string new_reply_id(std::string_view prefix);  // 24 random characters behind the prefix
   uint64_t new_seed() { return random() >> 33; }      // 31 bits, which every engine can hold
 };

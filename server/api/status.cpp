@@ -52,6 +52,14 @@ void append_engine(std::string& out, const EngineStatus& engine) {
   out += '}';
 }
 
+void append_vision(std::string& out, const VisionStatus& vision) {
+  append_text(out, R"("vision":{"state":)", vision.state);
+  append_count(out, R"(,"generation":)", static_cast<int64_t>(vision.generation));
+  append_count(out, R"(,"pid":)", vision.pid);
+  append_text(out, R"(,"reason":)", vision.reason);
+  out += '}';
+}
+
 void append_active(std::string& out, const turn::ActiveRequest& active) {
   append_text(out, R"({"id":)", active.id);
   append_text(out, R"(,"phase":)", phase_name(active.phase));
@@ -70,7 +78,8 @@ std::string status_body(const Surroundings& around) {
   append_seconds(out, R"(,"uptime_s":)", around.uptime_s());
   out += ',';
   append_engine(out, around.engine());
-  out += R"(,"vision":{"state":"absent","generation":0,"pid":0,"reason":""})";
+  out += ',';
+  append_vision(out, around.vision ? around.vision() : VisionStatus{});
   append_count(out, R"(,"requests":{"running":)", snapshot.running);
   append_count(out, R"(,"queued":)", snapshot.queued);
   append_count(out, R"(,"loading":)", snapshot.loading);

@@ -96,6 +96,8 @@ struct Checker {
     if (engine.stall_s == 0 && engine.silence_s == 0) {
       note("engine.stall_s and engine.silence_s are both off: a request waits without limit for an engine that went silent");
     }
+    if (config.vision.ready_s == 0) note("vision.ready_s is off: requests with pictures wait without limit for a vision child that never reports READY");
+    if (config.vision.encode_s == 0) note("vision.encode_s is off: one picture that hangs holds all that come after it without limit");
     if (engine.backoff_max_s * 1000 < static_cast<double>(engine.backoff_first_ms)) {
       note("engine.backoff_max_s (" + number_text(engine.backoff_max_s) + " s) caps even the first wait, engine.backoff_first_ms (" +
            std::to_string(engine.backoff_first_ms) + " ms)");
@@ -131,9 +133,6 @@ void check_relations(const Config& config, const std::vector<std::string>& api_k
   checker.arguments_are_usable("vision.exe", config.vision.exe);
   checker.lists_are_usable();
   checker.limits_agree();
-  if (!config.vision.mmproj.empty()) {
-    checker.mistake("vision.mmproj: this version has no vision child, so pictures cannot be read; leave it empty");
-  }
 }
 
 }  // namespace vigil::config

@@ -36,7 +36,7 @@ struct Vision {
   std::map<std::string, std::string> env;
   std::string log, image_token;
   double ready_s = 300, encode_s = 300, stop_s = 10;
-  int64_t image_bytes = 20971520, image_pixels = 67108864;
+  int64_t cache_bytes = 134217728, image_bytes = 20971520, image_pixels = 67108864;
   std::vector<std::string> url_allow;
 };
 

@@ -36,6 +36,11 @@ class PromptEncoder {
     run_.append(text);
   }
 
+  void add_picture(const ImageMarkers& markers) {
+    end_run();
+    append_picture(ids_, markers);
+  }
+
   std::vector<TokenId> finish() {
     end_run();
     const std::optional<TokenId> bos = vocabulary_.bos();
@@ -65,6 +70,17 @@ class PromptEncoder {
 PromptPart fixed(std::string text) { return {PromptPart::Source::fixed, std::move(text)}; }
 PromptPart typed(std::string text) { return {PromptPart::Source::typed, std::move(text)}; }
 
+// A message's text, parted where its pictures stand.
+void append_content(std::vector<PromptPart>& parts, const ChatMessage& message) {
+  size_t at = 0;
+  for (const size_t place : message.pictures) {
+    if (place > at) parts.push_back(typed(message.text.substr(at, place - at)));
+    parts.push_back({PromptPart::Source::picture, ""});
+    at = place;
+  }
+  if (at < message.text.size() || message.pictures.empty()) parts.push_back(typed(message.text.substr(at)));
+}
+
 }  // namespace
 
 PlainFormat plain_format(const gguf::Vocabulary& vocabulary) {
@@ -76,26 +92,27 @@ std::vector<PromptPart> chat_prompt(const std::vector<ChatMessage>& messages, Pl
   if (format == PlainFormat::joined) {
     for (const ChatMessage& message : messages) {
       if (!parts.empty()) parts.push_back(fixed("\n"));
-      parts.push_back(typed(message.text));
+      append_content(parts, message);
     }
     return parts;
   }
   for (const ChatMessage& message : messages) {
     parts.push_back(fixed(std::string(message_begin) + message.role + "\n"));
-    parts.push_back(typed(message.text));
+    append_content(parts, message);
     parts.push_back(fixed(std::string(message_end) + "\n"));
   }
   parts.push_back(fixed(std::string(message_begin) + "assistant\n"));
   return parts;
 }
 
-std::vector<gguf::TokenId> encode_prompt(const Tokenizer& tokenizer, const gguf::Vocabulary& vocabulary, const std::vector<PromptPart>& parts) {
+std::vector<gguf::TokenId> encode_prompt(const Tokenizer& tokenizer, const gguf::Vocabulary& vocabulary, const std::vector<PromptPart>& parts,
+                                   const ImageMarkers& markers) {
   PromptEncoder encoder(tokenizer, vocabulary);
   for (const PromptPart& part : parts) {
-    if (part.source == PromptPart::Source::typed) {
-      encoder.add_typed(part.text);
-    } else {
-      encoder.add_fixed(part.text);
+    switch (part.source) {
+      case PromptPart::Source::typed: encoder.add_typed(part.text); break;
+      case PromptPart::Source::fixed: encoder.add_fixed(part.text); break;
+      case PromptPart::Source::picture: encoder.add_picture(markers); break;
     }
   }
   return encoder.finish();

@@ -2,22 +2,25 @@
 // control tokens: a marker that somebody typed stays text. Not here: JSON, Jinja templates.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "engine/gguf/tokenizer.hpp"
 #include "engine/gguf/vocabulary.hpp"
+#include "server/text/image_markers.hpp"
 
 namespace vigil::text {
 
 struct ChatMessage {
   std::string role;  // system, user, assistant or tool
   std::string text;
+  std::vector<size_t> pictures = {};  // where in the text one stands (bytes before it), ascending; two may stand at one place
 };
 
 struct PromptPart {
-  enum class Source { typed, fixed };
+  enum class Source { typed, fixed, picture };  // a picture has no text: its markers stand there
   Source source = Source::typed;
   std::string text;
   bool operator==(const PromptPart&) const = default;
@@ -33,7 +36,8 @@ PlainFormat plain_format(const gguf::Vocabulary& vocabulary);
 std::vector<PromptPart> chat_prompt(const std::vector<ChatMessage>& messages, PlainFormat format);
 
 // The ids of a prompt. Neighbouring text is tokenised as one, whatever its source: a border between parts changes no id. The beginning id
-// stands first, once, when the vocabulary says add_bos, also when a fixed part begins with its marker.
-std::vector<gguf::TokenId> encode_prompt(const gguf::Tokenizer& tokenizer, const gguf::Vocabulary& vocabulary, const std::vector<PromptPart>& parts);
+// stands first, once, when the vocabulary says add_bos, also when a fixed part begins with its marker. `markers` stand at pictures.
+std::vector<gguf::TokenId> encode_prompt(const gguf::Tokenizer& tokenizer, const gguf::Vocabulary& vocabulary, const std::vector<PromptPart>& parts,
+                                         const ImageMarkers& markers = {});
 
 }  // namespace vigil::text

@@ -22,6 +22,7 @@ using Generation = uint64_t;  // one per engine process
 struct Picture {
   std::shared_ptr<const std::string> bytes;
   std::string part;               // the field for error texts: "messages[0].content[1]"
+  uint64_t hash = 0;              // of the bytes, to tell pictures apart quickly; equal hashes prove nothing
 };
 
 // What the vision child made of a request's pictures: one file for GENI. The destructor of the implementation removes the file.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A scripted engine child that speaks the line protocol, for the process tests. It does what FAKE_DIR/script.json says and writes
-every line that it reads, with the system's monotonic time, to FAKE_DIR/log and each start to FAKE_DIR/starts. It judges nothing.
+every line that it reads, with the system's monotonic time, to FAKE_DIR/log (and the bytes of a GENI's file) and each start to FAKE_DIR/starts. It judges nothing.
 
 script.json (read at the start and anew at every GEN):
   "load":   steps before READY                     "ready":  the READY line, or null for never
@@ -24,6 +24,7 @@ import subprocess
 import sys
 import threading
 import time
+from urllib.parse import unquote_to_bytes
 
 FOLDER = os.environ["FAKE_DIR"]
 LOG = os.open(os.path.join(FOLDER, "log"), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -260,6 +261,9 @@ def main():
     for raw in sys.stdin.buffer:
         line = raw.decode().rstrip("\r\n")
         log("read", line)
+        if line.startswith("GENI "):
+            with open(unquote_to_bytes(line.split(" ")[-2]), "rb") as embeddings:
+                log("file", embeddings.read().hex())
         if line.startswith(("GEN ", "GENI ")):
             start_job(line, tagged)
         elif line.startswith("STOP"):

@@ -51,14 +51,14 @@ TEST_CASE("whole numbers may be written as floats, seconds as integers") {
 
 TEST_CASE("every mistake is reported, not only the first") {
   const Folder folder;
-  const std::string file = folder.write("bad.json", R"({"prot": 1, "port": "8080", "engine": {"redy_s": 1, "stall_s": -1}, "queue": 5, "vision": {"mmproj": "x"}})");
+  const std::string file = folder.write("bad.json", R"({"prot": 1, "port": "8080", "engine": {"redy_s": 1, "stall_s": -1}, "queue": 5, "vision": {"image_bytes": 0}})");
   const Loaded loaded = load(Sources{file, {{"VIGIL_ENGINE_STOP_S", "soon"}, {"VIGIL_ENGIN_STOP_S", "1"}}, {"engine.exec_s=0", "nonsense", "no.such=1"}, "/"});
   const std::string all = joined(loaded.mistakes);
   INFO(all);
   CHECK(loaded.mistakes.size() == 11);
   for (const char* part : {"unknown key 'prot'; the nearest known key is 'port'", "port: \"8080\" is not a whole number from 0 to 65535",
                            "unknown key 'engine.redy_s'; the nearest known key is 'engine.ready_s'", "engine.stall_s: -1 is not a number from 0.001",
-                           "queue: is not an object", "vision.mmproj: this version has no vision child", "VIGIL_ENGINE_STOP_S (engine.stop_s): 'soon' is not a number",
+                           "queue: is not an object", "vision.image_bytes: 0 is not a whole number from 1", "VIGIL_ENGINE_STOP_S (engine.stop_s): 'soon' is not a number",
                            "unknown variable VIGIL_ENGIN_STOP_S; the nearest known one is VIGIL_ENGINE_STOP_S", "--set engine.exec_s: '0' is not a number",
                            "--set nonsense: is not path.to.key=value", "--set: unknown key 'no.such'"}) {
     INFO(part);
@@ -112,7 +112,6 @@ TEST_CASE("single mistakes name key, value and what is wanted") {
       {R"({"cors_origins": ["https://app.example/x"]})", {"cors_origins"}},
       {R"({"allowed_hosts": ["http://a"]})", {"allowed_hosts"}},
       {R"({"vision": {"url_allow": ["ftp://x"]}})", {"vision.url_allow"}},
-      {R"({"vision": {"mmproj": "p.gguf"}})", {"vision.mmproj", "no vision child"}},
       {R"({"chat_template_file": "/nonexistent/t.jinja"})", {"chat_template_file: /nonexistent/t.jinja"}},
   };
   for (const Row& row : rows) {

@@ -1,0 +1,459 @@
+// The glue between the child machine, the pictures' jobs and the desk; see vision_conductor.hpp. Events of the machine run through one queue,
+// and jobs are brought on behind it, so that the desk is never entered from inside itself.
+#include "server/process/vision_conductor.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace vigil::process {
+
+namespace event = supervise::event;
+namespace effect = supervise::effect;
+using supervise::ChildState;
+using supervise::Trouble;
+using turn::ErrorCode;
+using turn::RequestError;
+
+namespace {
+
+// As for an engine: an ERR ends its request when the child exits or after this long, and nothing is sent to it meanwhile.
+constexpr Duration error_awaits_exit = std::chrono::milliseconds(200);
+
+constexpr double retry_soon_s = 1, retry_later_s = 5;
+
+}  // namespace
+
+VisionConductor::VisionConductor(supervise::ChildLimits limits, int64_t cache_bytes, Hands& hands, PictureFiles& files)
+    : child_(std::move(limits)), hands_(hands), files_(files), cache_(cache_bytes) {}
+
+// ---- the queue
+
+void VisionConductor::run() {
+  if (running_) return;
+  running_ = true;
+  do {
+    while (!pending_.empty()) {
+      const auto next = std::move(pending_.front());
+      pending_.pop_front();
+      if (const auto* what = std::get_if<supervise::Event>(&next)) {
+        // The effects of an event come before whatever was queued behind it.
+        auto effects = child_.step(*what, hands_.now());
+        pending_.insert(pending_.begin(), std::make_move_iterator(effects.begin()), std::make_move_iterator(effects.end()));
+      } else {
+        act(std::get<supervise::Effect>(next));
+      }
+    }
+  } while (settle());
+  running_ = false;
+}
+
+void VisionConductor::run_pending() { run(); }
+
+void VisionConductor::act(const supervise::Effect& what) {
+  if (const auto* spawn = std::get_if<effect::Spawn>(&what)) {
+    started_at_ = hands_.now();
+    restart_wanted_ = false;
+    hands_.started();
+    hands_.spawn(spawn->generation);
+  } else if (std::holds_alternative<effect::Terminate>(what)) {
+    hands_.terminate();
+  } else if (std::holds_alternative<effect::Kill>(what)) {
+    hands_.kill();
+  } else if (std::holds_alternative<effect::SampleUsage>(what)) {
+    give(event::Usage{hands_.usage()});
+  } else if (std::holds_alternative<effect::StateChanged>(what)) {
+    if (child_.state() == ChildState::ready && loaded_ != child_.generation()) {
+      loaded_ = child_.generation();
+      hands_.loaded(seconds(hands_.now() - started_at_));
+    }
+    hands_.state_changed();
+  } else if (const auto* failed = std::get_if<effect::LoadFailed>(&what)) {
+    fail_unfinished(error_for(failed->why, failed->why == Trouble::not_ready ? with_last_words(failed->text) : failed->text, ""));
+  } else if (const auto* loss = std::get_if<effect::Lost>(&what)) {
+    lost(*loss);
+  } else if (const auto* killed = std::get_if<effect::Killed>(&what)) {
+    hands_.log("is ended: " + child_.reason());
+    hands_.killed(killed->why);
+  } else if (const auto* log = std::get_if<effect::Log>(&what)) {
+    hands_.log(log->text);
+  }
+}
+
+// The child is dead or being killed. Only the picture that it had ends with it; those that wait get the next one.
+void VisionConductor::lost(const effect::Lost& loss) {
+  if (!current_) return;
+  if (current_->step == Step::refused) return refuse(loss.text);
+  if (current_->step != Step::sent) return;  // its file is still being written, or the record is there already
+  const auto key = current_->key;
+  const RequestError error = error_for(loss.why, loss.text, current_->shown.part);
+  left_by_dying_.push_back(current_->id);
+  current_.reset();
+  if (key != 0) fail(key, error);
+}
+
+// What the jobs' state asks for now. Everything here can be asked again without harm.
+bool VisionConductor::settle() {
+  std::vector<turn::RequestKey> complete;
+  for (auto& [key, order] : orders_) {
+    if (order.missing == 0 && !order.joining) complete.push_back(key);
+  }
+  for (const auto key : complete) {
+    Order& order = orders_.at(key);
+    order.joining = true;
+    order.until = file_limit();
+    files_.join(key, order.encoded);
+  }
+  if (shutting_down_) {
+    fail_unfinished(error_for(Trouble::shutting_down, "the server is shutting down", ""));
+  } else if (child_.state() == ChildState::backoff) {
+    fail_unfinished(error_for(Trouble::crash_loop, child_.reason(), ""));
+  } else if (child_.state() == ChildState::ready && !restart_wanted_) {
+    begin_next();
+  } else if (child_.state() == ChildState::ready) {
+    const bool has_one = current_ && current_->step != Step::storing && current_->step != Step::stored;
+    if (!has_one) give(event::Stop{Trouble::unloaded, false});  // who waits gets the next one
+  } else if ((child_.state() == ChildState::unloaded || child_.state() == ChildState::failed) && (!waiting_.empty() || (current_ && current_->step == Step::stored))) {
+    give(event::Start{});
+  }
+  return !pending_.empty();
+}
+
+// ---- one picture after the other
+
+void VisionConductor::begin_next() {
+  if (current_ && current_->step == Step::stored) return send();
+  while (!current_ && !waiting_.empty()) {
+    const Job job = waiting_.front();
+    waiting_.pop_front();
+    const auto found = orders_.find(job.key);
+    if (found == orders_.end()) continue;
+    const turn::Picture& picture = found->second.pictures[job.picture];
+    if (auto known = cache_.find(picture)) {  // it came while this one waited
+      found->second.encoded[job.picture] = std::move(known);
+      if (--found->second.missing == 0) hands_.run_soon();
+      continue;
+    }
+    current_.emplace();
+    static_cast<Job&>(*current_) = job;
+    current_->shown = picture;
+    current_->until = file_limit();
+    files_.store(job.id, picture.bytes);
+  }
+}
+
+void VisionConductor::stored(JobId job, const Result<protocol::Encode>& paths) {
+  if (!current_ || current_->id != job || current_->step != Step::storing) {
+    files_.discard(job);  // it came too late, and its request was told so
+  } else if (!paths) {
+    const auto key = current_->key;
+    const RequestError error{ErrorCode::vision_unavailable, current_->shown.part + " could not be given to the vision child: " + paths.error(), "", retry_later_s};
+    end_current();
+    if (key != 0) fail(key, error);
+  } else {
+    current_->paths = *paths;
+    current_->step = Step::stored;
+    current_->until.reset();
+    if (current_->key == 0) end_current();  // its client left
+  }
+  run();
+}
+
+void VisionConductor::send() {
+  current_->step = Step::sent;
+  hands_.write(protocol::encode(protocol::VisionCommand{current_->paths}));
+  give(event::LeaseOpened{current_->id});
+}
+
+void VisionConductor::stdout_line(std::string_view text, bool overlong) {
+  auto parsed = overlong ? Result<protocol::VisionEvent>(Error{"a line over " + std::to_string(protocol::max_line_from_child_bytes) + " bytes"})
+                         : protocol::parse_vision_line(text);
+  if (parsed) {
+    line(*parsed, text);
+  } else {
+    // The first ones tell what is wrong; a flood is counted.
+    if (std::has_single_bit(++bad_lines_)) hands_.log("bad line (" + std::to_string(bad_lines_) + " so far): " + parsed.error());
+    give(event::BadLine{parsed.error()});
+  }
+  run();
+}
+
+void VisionConductor::line(const protocol::VisionEvent& what, std::string_view text) {
+  if (const auto* ready = std::get_if<protocol::VisionReady>(&what)) {
+    if (child_.state() != ChildState::starting) return stray(text);
+    if (width_ != ready->width) cache_.clear();  // another projector
+    width_ = ready->width;
+    protocol::Ready loaded;
+    loaded.context = ready->width;
+    give(event::Line{std::nullopt, loaded});
+  } else if (const auto* ok = std::get_if<protocol::VisionOk>(&what)) {
+    if (!current_ || current_->step != Step::sent || child_.state() != ChildState::ready) return stray(text);
+    said_ok(*ok);
+  } else if (const auto* error = std::get_if<protocol::EngineError>(&what)) {
+    if (child_.state() == ChildState::starting) return give(event::Line{std::nullopt, *error});
+    if (!current_ || current_->step != Step::sent || child_.state() != ChildState::ready) return stray(text);
+    give(event::LeaseClosed{current_->id});
+    current_->step = Step::refused;
+    current_->refusal = error->text.empty() ? "the vision child gave no reason" : error->text;
+    current_->until = hands_.now() + error_awaits_exit;
+  }
+  // INFO re-arms nothing: vision.ready_s and vision.encode_s bound a whole load and a whole picture.
+}
+
+void VisionConductor::said_ok(const protocol::VisionOk& ok) {
+  give(event::LeaseClosed{current_->id});
+  if (current_->key == 0) return end_current();  // nobody wants it any more
+  current_->step = Step::reading;
+  current_->until = file_limit();
+  files_.read(current_->id, RecordShape{ok.n, ok.nx, ok.ny, width_});
+}
+
+void VisionConductor::was_read(JobId job, const Result<std::shared_ptr<const EncodedPicture>>& picture) {
+  if (!current_ || current_->id != job || current_->step != Step::reading) {
+    files_.discard(job);
+    return run();
+  }
+  const Current done = *current_;
+  end_current();
+  if (picture) {
+    // A right record is what proves the child; READY and OK alone do not.
+    give(event::LeaseAnswered{});
+    cache_.add(done.shown, *picture);
+    if (const auto found = orders_.find(done.key); found != orders_.end()) {
+      found->second.encoded[done.picture] = *picture;
+      --found->second.missing;
+    }
+  } else if (done.key != 0) {
+    fail(done.key, {ErrorCode::vision_unavailable, "the vision child said OK for " + done.shown.part + ", but its record is wrong: " + picture.error(), "",
+                    retry_soon_s});
+  }
+  run();
+}
+
+void VisionConductor::joined(turn::RequestKey key, const Result<std::shared_ptr<const turn::Embeddings>>& embeddings) {
+  const auto found = orders_.find(key);
+  if (found == orders_.end() || !found->second.joining) return;
+  if (embeddings) {
+    orders_.erase(found);
+    desk_->encoded(key, *embeddings, hands_.now());
+  } else {
+    fail(key, {ErrorCode::vision_unavailable, "the embeddings of the pictures could not be given to the engine: " + embeddings.error(), "",
+               retry_later_s});
+  }
+  run();
+}
+
+void VisionConductor::refuse(const std::string& detail) {
+  const auto key = current_->key;
+  const RequestError error{ErrorCode::image_invalid,
+                           current_->shown.part + " could not be read: " + current_->refusal + (detail.empty() ? "" : " (" + detail + ")"),
+                           current_->shown.part, retry_soon_s};
+  end_current();
+  if (key != 0) fail(key, error);
+}
+
+void VisionConductor::end_current() {
+  files_.discard(current_->id);
+  current_.reset();
+}
+
+// ---- endings
+
+void VisionConductor::fail(turn::RequestKey key, const RequestError& error) {
+  if (orders_.count(key) == 0) return;
+  abandon(key);
+  desk_->encode_failed(key, error, hands_.now());
+}
+
+void VisionConductor::fail_unfinished(const RequestError& error) {
+  std::vector<turn::RequestKey> keys;
+  for (const auto& [key, order] : orders_) {
+    if (order.missing > 0) keys.push_back(key);
+  }
+  for (const auto key : keys) fail(key, error);
+}
+
+RequestError VisionConductor::error_for(Trouble why, const std::string& text, const std::string& part) const {
+  RequestError error{ErrorCode::vision_unavailable, "", "", retry_soon_s};
+  const std::string during = part.empty() ? "" : " while it encoded " + part;
+  switch (why) {
+    case Trouble::not_ready:
+    case Trouble::start_failed:
+      error.message = "the vision child " + text;
+      if (why == Trouble::not_ready) error.retry_after_s = retry_later_s;
+      break;
+    case Trouble::silent:
+    case Trouble::stalled:
+    case Trouble::cancel_unanswered:
+      error.message = "the vision child was silent" + during + ": " + text;
+      break;
+    case Trouble::crashed:
+      error.message = "the vision child died" + during + ": " + text;
+      break;
+    case Trouble::unloaded:
+      error.message = "the vision child was stopped" + during + ": " + text;
+      break;
+    case Trouble::shutting_down:
+      error = {ErrorCode::shutting_down, text, "", retry_later_s};
+      break;
+    case Trouble::crash_loop:
+      error.message = "the vision child failed several times in a row and is not started again before its back-off is over "
+                      "(engine.backoff_first_ms, engine.backoff_max_s); last reason: " + text;
+      error.retry_after_s = std::max(retry_soon_s, seconds(child_.retry_in(hands_.now())));
+      break;
+  }
+  return error;
+}
+
+std::string VisionConductor::with_last_words(std::string text) const {
+  const std::string words = hands_.last_words();
+  if (!words.empty()) text += "; its last words: " + words;
+  return text;
+}
+
+void VisionConductor::stray(std::string_view text) {
+  give(event::BadLine{"stray"});
+  if (std::has_single_bit(++strays_)) {
+    hands_.log("a line that belongs to no picture (" + std::to_string(strays_) + " so far): " + protocol::printable(text));
+  }
+}
+
+// ---- orders
+
+void VisionConductor::load() {
+  give(event::Start{});
+  run();
+}
+
+void VisionConductor::unload(Trouble why, bool at_once) {
+  shutting_down_ = why == Trouble::shutting_down;
+  fail_unfinished(error_for(why, shutting_down_ ? "the server is shutting down" : "it was unloaded", ""));
+  give(event::Stop{why, at_once});
+  run();
+}
+
+void VisionConductor::set_limits(const supervise::ChildLimits& limits, int64_t cache_bytes) {
+  cache_.set_limit(cache_bytes);
+  give(event::Limits{limits});
+  run();
+}
+
+void VisionConductor::settings_changed() {
+  cache_.clear();
+  restart_wanted_ = child_.state() == ChildState::ready || child_.state() == ChildState::starting;
+  run();
+}
+
+void VisionConductor::encode(turn::RequestKey key, const std::vector<turn::Picture>& pictures) {
+  Order& order = orders_[key];
+  order.pictures = pictures;
+  order.encoded.resize(pictures.size());
+  for (size_t i = 0; i < pictures.size(); ++i) {
+    order.encoded[i] = cache_.find(pictures[i]);
+    if (order.encoded[i]) continue;
+    ++order.missing;
+    waiting_.push_back({next_job_++, key, i});
+  }
+  hands_.run_soon();
+}
+
+void VisionConductor::abandon(turn::RequestKey key) {
+  orders_.erase(key);
+  std::erase_if(waiting_, [key](const Job& job) { return job.key == key; });
+  if (!current_ || current_->key != key) return;
+  current_->key = 0;
+  // What the child was sent is drained under vision.encode_s; a file that it does not know of goes at once.
+  if (current_->step == Step::stored) {
+    end_current();
+    hands_.run_soon();
+  }
+}
+
+// ---- happenings
+
+void VisionConductor::spawned(int64_t pid) {
+  give(event::Spawned{pid});
+  run();
+}
+
+void VisionConductor::spawn_failed(const std::string& reason) {
+  give(event::SpawnFailed{reason});
+  run();
+}
+
+void VisionConductor::stderr_output() {
+  give(event::StderrOutput{});
+  run();
+}
+
+void VisionConductor::stdout_closed() {
+  give(event::StdoutClosed{});
+  run();
+}
+
+void VisionConductor::exited(const std::string& how) {
+  give(event::Exited{with_last_words(how)});
+  run();
+}
+
+void VisionConductor::tree_empty() {
+  for (const JobId job : std::exchange(left_by_dying_, {})) files_.discard(job);
+  give(event::TreeEmpty{});
+  run();
+}
+
+// ---- time
+
+std::optional<TimePoint> VisionConductor::file_limit() const {
+  const Duration limit = child_.limits().silence;
+  if (limit <= Duration::zero()) return std::nullopt;
+  return hands_.now() + limit;
+}
+
+std::optional<TimePoint> VisionConductor::deadline() const {
+  auto first = child_.deadline();
+  const auto consider = [&](const std::optional<TimePoint>& at) {
+    if (at) first = first ? std::min(*first, *at) : *at;
+  };
+  if (current_) consider(current_->until);
+  for (const auto& [key, order] : orders_) consider(order.until);
+  return first;
+}
+
+void VisionConductor::due(Duration late_by) {
+  const TimePoint now = hands_.now();
+  const std::string limit = supervise::limit_text(child_.limits(), child_.limits().silence_key, child_.limits().silence);
+  if (late_by > Duration::zero()) {  // the disk's answers may lie behind this very call
+    if (current_ && current_->until && current_->step != Step::refused) current_->until = file_limit();
+    for (auto& [key, order] : orders_) {
+      if (order.until) order.until = file_limit();
+    }
+  }
+  if (current_ && current_->until && *current_->until <= now) {
+    if (current_->step == Step::refused) {
+      refuse("");
+    } else {
+      const auto key = current_->key;
+      const RequestError error{ErrorCode::vision_unavailable, "the files of " + current_->shown.part + " could not be written or read within " + limit, "",
+                               retry_later_s};
+      end_current();
+      if (key != 0) fail(key, error);
+    }
+  }
+  std::vector<turn::RequestKey> late;
+  for (const auto& [key, order] : orders_) {
+    if (order.until && *order.until <= now) late.push_back(key);
+  }
+  for (const auto key : late) {
+    fail(key, {ErrorCode::vision_unavailable, "the embeddings of the pictures could not be written within " + limit, "", retry_later_s});
+  }
+  run();
+  const auto deadline = child_.deadline();
+  if (!deadline || *deadline > now) return;
+  if (child_.state() == ChildState::ready) give(event::Usage{hands_.usage()});
+  if (late_by > Duration::zero()) give(event::Late{late_by});
+  give(event::Due{});
+  run();
+}
+
+}  // namespace vigil::process

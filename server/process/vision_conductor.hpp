@@ -1,0 +1,131 @@
+// The pure half of the vision child's driver: joins one supervise::Child, the pictures that requests wait for, and the desk. Pictures are
+// encoded in the order in which they came, one at a time: its file is written, the child is sent ENC, its record is read. No Asio, no clock,
+// no files: the simulation can run this very code. The impure half is vision_driver.cpp.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "server/process/embeddings_file.hpp"
+#include "server/process/hands.hpp"
+#include "server/process/picture_cache.hpp"
+#include "server/supervise/child.hpp"
+#include "server/turn/desk.hpp"
+
+namespace vigil::process {
+
+using JobId = supervise::LeaseId;  // one picture of one request; also the lease of its ENC. Never used again
+
+// What only the driver can do with files. Each order but discard() is answered once, later, from the event loop.
+class PictureFiles {
+ public:
+  virtual ~PictureFiles() = default;
+  virtual void store(JobId job, std::shared_ptr<const std::string> bytes) = 0;  // writes the picture's file; then stored()
+  virtual void read(JobId job, const RecordShape& promised) = 0;                // checks and keeps the record; then was_read()
+  virtual void discard(JobId job) = 0;                                          // removes whatever files the job has left
+  virtual void join(turn::RequestKey key, std::vector<std::shared_ptr<const EncodedPicture>> pictures) = 0;  // then joined()
+};
+
+class VisionConductor final : public turn::EncoderPort, public Mind {
+ public:
+  // Of the limits: ready, silence (vision.encode_s), stop and the back-off. Texts name them after `limits.name` and `limits.silence_key`.
+  VisionConductor(supervise::ChildLimits limits, int64_t cache_bytes, Hands& hands, PictureFiles& files);
+  void attach(turn::Desk& desk) { desk_ = &desk; }
+
+  // ---- what the daemon orders
+  void load();
+  void unload(supervise::Trouble why, bool at_once);  // ends every request that waits for a picture; over when child().state() is unloaded
+  void set_limits(const supervise::ChildLimits& limits, int64_t cache_bytes);
+  void settings_changed();                             // the next start will be another program: it comes as soon as no picture is with this one
+
+  // ---- what became of files
+  void stored(JobId job, const Result<protocol::Encode>& paths);
+  void was_read(JobId job, const Result<std::shared_ptr<const EncodedPicture>>& picture);
+  void joined(turn::RequestKey key, const Result<std::shared_ptr<const turn::Embeddings>>& embeddings);
+
+  // ---- Mind
+  void spawned(int64_t pid) override;
+  void spawn_failed(const std::string& reason) override;
+  void stdout_line(std::string_view line, bool overlong) override;
+  void stderr_output() override;
+  void stdout_closed() override;
+  void exited(const std::string& how) override;
+  void tree_empty() override;
+  void due(Duration late_by) override;
+  void run_pending() override;
+  std::optional<TimePoint> deadline() const override;
+  const supervise::Child& child() const override { return child_; }
+
+  // ---- turn::EncoderPort: called from inside the desk
+  void encode(turn::RequestKey key, const std::vector<turn::Picture>& pictures) override;
+  void abandon(turn::RequestKey key) override;
+
+  size_t waiting() const { return waiting_.size(); }           // pictures whose turn has not come
+
+ private:
+  struct Order {                                               // one request
+    std::vector<turn::Picture> pictures;
+    std::vector<std::shared_ptr<const EncodedPicture>> encoded;
+    size_t missing = 0;
+    bool joining = false;
+    std::optional<TimePoint> until;                            // while joining
+  };
+  struct Job {
+    JobId id = 0;
+    turn::RequestKey key = 0;                                  // 0 once its request has ended
+    size_t picture = 0;
+  };
+  // storing -> stored -> sent -> reading; sent -> refused (it said ERR, and its exit is awaited for a moment)
+  enum class Step { storing, stored, sent, refused, reading };
+  struct Current : Job {
+    Step step = Step::storing;
+    protocol::Encode paths;
+    turn::Picture shown;
+    std::string refusal;
+    std::optional<TimePoint> until;                            // storing, reading, refused
+  };
+
+  void give(const supervise::Event& event) { pending_.emplace_back(event); }
+  void run();
+  bool settle();                                               // brings jobs on; true when that gave the machine an event
+  void act(const supervise::Effect& effect);
+  void lost(const supervise::effect::Lost& lost);
+  void begin_next();
+  void send();
+  void line(const protocol::VisionEvent& event, std::string_view text);
+  void said_ok(const protocol::VisionOk& ok);
+  void end_current();                                          // its files go, the next may begin
+  void refuse(const std::string& detail);                      // the request of the current picture gets the child's ERR
+  void fail(turn::RequestKey key, const turn::RequestError& error);
+  void fail_unfinished(const turn::RequestError& error);       // every request that still needs the child
+  void stray(std::string_view line);
+  std::string with_last_words(std::string text) const;
+  std::optional<TimePoint> file_limit() const;
+  turn::RequestError error_for(supervise::Trouble why, const std::string& text, const std::string& part) const;
+
+  supervise::Child child_;
+  Hands& hands_;
+  PictureFiles& files_;
+  turn::Desk* desk_ = nullptr;
+  PictureCache cache_;
+  std::deque<std::variant<supervise::Event, supervise::Effect>> pending_;  // machine events and their effects, in order
+  bool running_ = false, shutting_down_ = false, restart_wanted_ = false;
+  std::map<turn::RequestKey, Order> orders_;
+  std::deque<Job> waiting_;
+  std::optional<Current> current_;
+  std::vector<JobId> left_by_dying_;                           // their files go when the child can write no more
+  JobId next_job_ = 1;
+  int64_t width_ = 0;                                          // of the last READY
+  uint64_t strays_ = 0, bad_lines_ = 0;
+  TimePoint started_at_{};
+  supervise::Generation loaded_ = 0;                           // the last generation that was seen ready
+};
+
+}  // namespace vigil::process

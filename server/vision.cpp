@@ -1,0 +1,119 @@
+// See vision.hpp.
+#include "server/vision.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+
+namespace vigil {
+
+namespace {
+
+supervise::ChildLimits limits(const config::Config& config) {
+  supervise::ChildLimits limits;
+  limits.name = "vision";
+  limits.ready = from_seconds(config.vision.ready_s);
+  limits.silence = from_seconds(config.vision.encode_s);
+  limits.silence_key = "encode_s";
+  limits.stop = from_seconds(config.vision.stop_s);
+  // ready_s bounds the execve too: the two have no limits of their own here.
+  limits.exec = std::chrono::hours(24 * 365 * 10);
+  limits.backoff_first = std::chrono::milliseconds(config.engine.backoff_first_ms);
+  limits.backoff_max = from_seconds(config.engine.backoff_max_s);
+  limits.eager = false;  // after a failure the next picture starts it
+  return limits;
+}
+
+}  // namespace
+
+bool vision_wanted(const config::Vision& vision) { return !vision.mmproj.empty() || vision.exe != config::Vision{}.exe; }
+
+Result<std::optional<config::Program>> find_vision(const config::Vision& vision, const std::string& program_dir) {
+  if (!vision_wanted(vision)) return std::optional<config::Program>();
+  const char* path = std::getenv("PATH");
+  auto program = config::resolve_program({"vision.exe", vision.exe, vision.own, "vigil-vision", program_dir, path ? path : ""});
+  if (!program) return Error{program.error()};
+  // The projector is our own program's; a foreign one gets what it needs by vision.args.
+  if (program->own && vision.mmproj.empty()) return Error{"vision.mmproj: is empty, and the vision program needs a projector file (--mmproj FILE.gguf)"};
+  if (!vision.mmproj.empty() && ::access(vision.mmproj.c_str(), R_OK) != 0) {
+    return Error{"vision.mmproj: cannot read " + vision.mmproj + ": " + std::strerror(errno)};
+  }
+  return std::optional<config::Program>(std::move(*program));
+}
+
+Vision::Vision(boost::asio::io_context& io, observe::Log& log, turn::Desk& desk, const std::string& instance, uint64_t open_files)
+    : io_(io), log_(log), desk_(desk), instance_(instance), open_files_(open_files), child_log_(log, "vision") {}
+
+process::DriverOptions Vision::options(const config::Config& config, const config::Program& program, const std::string& model_path) const {
+  const config::Vision& vision = config.vision;
+  process::DriverOptions options;
+  options.name = "vision";
+  options.instance = instance_;
+  options.exe = program.path;
+  if (program.own) options.args = {"--model", model_path, "--mmproj", vision.mmproj, "--image-pixels", std::to_string(vision.image_pixels)};
+  options.args.insert(options.args.end(), vision.args.begin(), vision.args.end());
+  options.env = vision.env;
+  options.open_files = open_files_;
+  return options;
+}
+
+Result<void> Vision::make(const config::Config& config, process::DriverOptions options) {
+  auto folder = process::PictureFolder::make(
+      process::picture_folder_place(std::getenv("RUNTIME_DIRECTORY"), std::getenv("XDG_RUNTIME_DIR"), std::getenv("TMPDIR")));
+  if (!folder) return Error{folder.error()};
+  for (const std::string& path : folder->swept()) log_.info("removed " + path + ", which a daemon that was killed had left");
+  process::DriverObserver observer;
+  observer.log = [this](const std::string& line) { log_.info(line); };
+  observer.stderr_output = [this](supervise::Generation generation, std::string_view bytes) {
+    child_log_.write(generation, bytes, std::chrono::steady_clock::now());
+  };
+  observer.loaded = [this](double seconds) {
+    log_.info("vision child generation " + std::to_string(driver_->child().generation()) + " is ready after " + std::to_string(seconds) + " s");
+  };
+  observer.killed = [this](supervise::Trouble) {
+    log_.error("vision child generation " + std::to_string(driver_->child().generation()) + " is ended: " + driver_->child().reason());
+  };
+  driver_ = std::make_unique<process::VisionDriver>(io_, std::move(options), limits(config), config.vision.cache_bytes, std::move(*folder),
+                                                    std::move(observer));
+  driver_->attach(desk_);
+  desk_.attach_encoder(driver_.get());
+  return {};
+}
+
+Result<void> Vision::install(const config::Config& config, const std::optional<config::Program>& program, const std::string& model_path) {
+  image_bytes_ = config.vision.image_bytes;
+  const bool was_wanted = std::exchange(wanted_, program.has_value());
+  if (!program) {
+    if (driver_ && was_wanted) driver_->stop(supervise::Trouble::unloaded, false, {});
+    return {};
+  }
+  if (auto opened = child_log_.open_file(config.vision.log); !opened) return Error{"vision.log: " + opened.error()};
+  if (!driver_) return make(config, options(config, *program, model_path));
+  driver_->set_limits(limits(config), config.vision.cache_bytes);
+  driver_->set_options(options(config, *program, model_path));
+  return {};
+}
+
+void Vision::load() {
+  if (wanted_) driver_->load();
+}
+
+void Vision::stop(const std::function<void()>& done) {
+  if (!driver_) return boost::asio::post(io_, done);
+  // A load in progress has nothing worth a grace.
+  driver_->stop(supervise::Trouble::shutting_down, driver_->child().state() == supervise::ChildState::starting, done);
+}
+
+api::VisionStatus Vision::status() const {
+  if (!wanted_) return {};
+  const supervise::Child& child = driver_->child();
+  return {std::string(supervise::to_string(child.state())), child.generation(), child.pid(), child.reason(), image_bytes_};
+}
+
+}  // namespace vigil

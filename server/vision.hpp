@@ -1,0 +1,51 @@
+// The daemon's vision child, from configuration to a driver: whether there is one, its program, arguments, limits and folder, and what a
+// reload changes. Not here: what becomes of a picture (process/vision_conductor.hpp).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "protocol/result.hpp"
+#include "server/api/api.hpp"
+#include "server/config/config.hpp"
+#include "server/config/program.hpp"
+#include "server/observe/log.hpp"
+#include "server/process/vision_driver.hpp"
+#include "server/turn/desk.hpp"
+
+namespace vigil {
+
+// There is one when a projector or a program of the user's own is named.
+bool vision_wanted(const config::Vision& vision);
+// Finds the program and looks for the projector. Nothing when no vision child is wanted; errors name the key.
+Result<std::optional<config::Program>> find_vision(const config::Vision& vision, const std::string& program_dir);
+
+class Vision {
+ public:
+  Vision(boost::asio::io_context& io, observe::Log& log, turn::Desk& desk, const std::string& instance, uint64_t open_files);
+
+  // At the start and at every reload. Without a program requests with pictures are refused from now on, and a child that runs is stopped;
+  // another program or other arguments hold from the child's next start on, which comes as soon as no picture is with it.
+  Result<void> install(const config::Config& config, const std::optional<config::Program>& program, const std::string& model_path);
+  void load();                                    // eager start; nothing without a child
+  void stop(const std::function<void()>& done);   // done when no process is left, at once without a child
+  api::VisionStatus status() const;
+
+ private:
+  process::DriverOptions options(const config::Config& config, const config::Program& program, const std::string& model_path) const;
+  Result<void> make(const config::Config& config, process::DriverOptions options);
+
+  boost::asio::io_context& io_;
+  observe::Log& log_;
+  turn::Desk& desk_;
+  std::string instance_;
+  uint64_t open_files_;
+  observe::ChildLog child_log_;
+  std::unique_ptr<process::VisionDriver> driver_;  // made when it is first wanted
+  bool wanted_ = false;
+  int64_t image_bytes_ = 0;
+};
+
+}  // namespace vigil

@@ -1,0 +1,561 @@
+// The pure half of the vision child: one job at a time, in order, each bounded; what a request gets for whatever the child does. Time is moved.
+#include <catch2/catch.hpp>
+
+#include "server/process/vision_conductor.hpp"
+
+using namespace vigil;
+using namespace vigil::process;
+using Catch::Matchers::Contains;
+using std::chrono::milliseconds;
+using Seconds = std::chrono::seconds;
+using supervise::ChildState;
+using supervise::Trouble;
+
+namespace {
+
+struct Recorder final : Hands {
+  TimePoint clock{Seconds(1000)};
+  std::vector<std::string> calls, logs;
+  std::string words;
+  int runs = 0;
+  TimePoint now() const override { return clock; }
+  void spawn(supervise::Generation generation) override { calls.push_back("spawn " + std::to_string(generation)); }
+  void terminate() override { calls.push_back("terminate"); }
+  void kill() override { calls.push_back("kill"); }
+  void write(std::string line) override { calls.push_back(line.substr(0, line.size() - 1)); }
+  void pause_reading(bool) override { FAIL("nobody reads slowly from a vision child"); }
+  supervise::TreeUsage usage() override { return {}; }
+  void run_soon() override { ++runs; }
+  std::string last_words() const override { return words; }
+  void log(const std::string& line) override { logs.push_back(line); }
+  void state_changed() override {}
+  void started() override {}
+  void loaded(double) override {}
+  void killed(Trouble) override {}
+};
+
+struct Disk final : PictureFiles {
+  std::vector<std::string> calls;
+  std::vector<std::shared_ptr<const EncodedPicture>> joined;
+  RecordShape promised;
+  void store(JobId job, std::shared_ptr<const std::string> bytes) override { calls.push_back("store " + std::to_string(job) + " " + *bytes); }
+  void read(JobId job, const RecordShape& shape) override {
+    promised = shape;
+    calls.push_back("read " + std::to_string(job));
+  }
+  void discard(JobId job) override { calls.push_back("discard " + std::to_string(job)); }
+  void join(turn::RequestKey key, std::vector<std::shared_ptr<const EncodedPicture>> pictures) override {
+    joined = std::move(pictures);
+    calls.push_back("join " + std::to_string(key));
+  }
+};
+
+// An engine that is ready, and nothing more.
+struct Port final : turn::TurnPort {
+  std::vector<turn::Request> starts;
+  void need_engine() override {}
+  void start(turn::LeaseId, const turn::Request& request, int64_t) override { starts.push_back(request); }
+  void cancel(turn::LeaseId) override {}
+  void answered(turn::LeaseId) override {}
+  void release(turn::LeaseId) override {}
+  void pause_output(bool) override {}
+};
+
+using Ending = std::shared_ptr<std::optional<turn::Ending>>;
+struct Sink final : turn::ReplySink {
+  explicit Sink(Ending e) : ending(std::move(e)) {}
+  turn::Verdict on_token(const protocol::Token&) override { return turn::Verdict::more; }
+  void on_end(const turn::Ending& end) override {
+    REQUIRE_FALSE(ending->has_value());  // exactly once
+    *ending = end;
+  }
+  Ending ending;
+};
+
+supervise::ChildLimits limits() {
+  supervise::ChildLimits all;
+  all.name = "vision";
+  all.silence_key = "encode_s";
+  all.exec = std::chrono::hours(1);
+  all.ready = Seconds(5);
+  all.silence = Seconds(2);
+  all.stop = Seconds(3);
+  all.backoff_first = Seconds(10);
+  all.backoff_max = Seconds(60);
+  all.eager = false;
+  return all;
+}
+
+struct Room {
+  Recorder hands;
+  Disk disk;
+  Port port;
+  VisionConductor vision;
+  turn::Desk desk;
+  turn::RequestKey last = 0;
+
+  explicit Room(int64_t cache_bytes = 0) : vision(limits(), cache_bytes, hands, disk), desk(turn::DeskLimits{}, port) {
+    vision.attach(desk);
+    desk.attach_encoder(&vision);
+    turn::EngineView view;
+    view.phase = turn::EnginePhase::ready;
+    view.context = 1000;
+    view.generation = 1;
+    view.tagged = true;
+    view.slots = 8;
+    desk.engine_changed(view, hands.clock);
+  }
+  Ending ask(const std::vector<std::string>& pictures = {"cat"}) {
+    auto ending = std::make_shared<std::optional<turn::Ending>>();
+    turn::Request request;
+    request.id = "r";
+    request.client = "c";
+    request.prompt = {1, 2};
+    request.image_token = 9;
+    for (size_t i = 0; i < pictures.size(); ++i) {
+      request.prompt.push_back(9);
+      request.pictures.push_back({std::make_shared<const std::string>(pictures[i]), "messages[0].content[" + std::to_string(i) + "]"});
+    }
+    last = desk.submit(std::move(request), std::make_unique<Sink>(ending), hands.clock);
+    vision.run_pending();
+    return ending;
+  }
+  void say(std::string_view line) { vision.stdout_line(line, false); }
+  void ready() {
+    vision.spawned(77);
+    say("READY 4");
+  }
+  void stored(JobId job) { vision.stored(job, protocol::Encode{"/p/" + std::to_string(job), "/o/" + std::to_string(job)}); }
+  void good(JobId job, int64_t rows = 2) {
+    auto picture = std::make_shared<EncodedPicture>();
+    picture->rows = rows;
+    picture->bytes = 100;
+    vision.was_read(job, std::shared_ptr<const EncodedPicture>(std::move(picture)));
+  }
+  void encoded(JobId job) {
+    stored(job);
+    say("OK 2 1 2 1.5");
+    good(job);
+  }
+  std::shared_ptr<const turn::Embeddings> embeddings(std::vector<int64_t> rows) {
+    auto made = std::make_shared<turn::Embeddings>();
+    made->path = "/e";
+    made->rows = std::move(rows);
+    return made;
+  }
+  void pass(Duration time) {
+    hands.clock += time;
+    const auto deadline = vision.deadline();
+    if (deadline && *deadline <= hands.clock) vision.due(Duration::zero());
+  }
+  void died() {
+    vision.exited("killed by signal 11 (SIGSEGV)");
+    vision.tree_empty();
+  }
+};
+
+const turn::RequestError& error_of(const Ending& ending) {
+  REQUIRE(ending->has_value());
+  REQUIRE(std::holds_alternative<turn::Failed>((*ending)->how));
+  return std::get<turn::Failed>((*ending)->how).error;
+}
+
+using Calls = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("The first picture starts the child; two pictures of a request are encoded in order and their rows go to the engine", "[vision]") {
+  Room room;
+  const auto ending = room.ask({"cat", "dog"});
+  CHECK(room.hands.calls == Calls{"spawn 1"});
+  CHECK(room.disk.calls.empty());
+  room.ready();
+  CHECK(room.disk.calls == Calls{"store 1 cat"});
+  room.stored(1);
+  CHECK(room.hands.calls.back() == "ENC /p/1 /o/1");
+  room.say("OK 2 1 2 3.5");
+  CHECK(room.disk.promised == RecordShape{2, 1, 2, 4});
+  CHECK(room.vision.waiting() == 1);  // one at a time
+  room.good(1);
+  CHECK(room.disk.calls == Calls{"store 1 cat", "read 1", "discard 1", "store 2 dog"});
+  room.stored(2);
+  room.say("OK 3 3 1 1");
+  room.good(2, 3);
+  CHECK(room.disk.calls.back() == "join 1");
+  REQUIRE(room.disk.joined.size() == 2);
+  CHECK(room.disk.joined[0]->rows == 2);
+  CHECK(room.disk.joined[1]->rows == 3);
+  CHECK_FALSE(ending->has_value());
+  room.vision.joined(room.last, room.embeddings({2, 3}));
+  REQUIRE(room.port.starts.size() == 1);
+  CHECK(room.port.starts[0].prompt == std::vector<turn::TokenId>{1, 2, 9, 9, 9, 9, 9});
+  CHECK(room.port.starts[0].embeddings->path == "/e");
+}
+
+TEST_CASE("No READY: the limit by name, the tree is ended, the next picture starts another child", "[vision]") {
+  Room room;
+  room.hands.words = "loading projector";
+  const auto first = room.ask(), second = room.ask();
+  room.vision.spawned(77);
+  room.say("INFO load=0.5");  // re-arms nothing
+  room.pass(milliseconds(4999));
+  CHECK_FALSE(first->has_value());
+  room.pass(milliseconds(1));
+  for (const auto& ending : {first, second}) {
+    CHECK(error_of(ending).code == turn::ErrorCode::vision_unavailable);
+    CHECK(error_of(ending).message == "the vision child did not report READY within 5 s (vision.ready_s); its last words: loading projector");
+  }
+  CHECK(room.hands.calls == Calls{"spawn 1", "terminate"});
+  room.pass(Seconds(3));
+  CHECK(room.hands.calls.back() == "kill");
+  room.vision.tree_empty();
+  CHECK(room.vision.child().state() == ChildState::failed);
+  CHECK_FALSE(room.vision.deadline());
+  room.ask();
+  CHECK(room.hands.calls.back() == "spawn 2");
+}
+
+TEST_CASE("Silent in ENC: only the picture that it had ends; those that wait get the next child", "[vision]") {
+  Room room;
+  const auto first = room.ask(), second = room.ask({"dog"});
+  room.ready();
+  room.stored(1);
+  room.pass(Seconds(2));
+  CHECK(error_of(first).code == turn::ErrorCode::vision_unavailable);
+  CHECK(error_of(first).message ==
+        "the vision child was silent while it encoded messages[0].content[0]: no line for this request within 2 s (vision.encode_s)");
+  CHECK_FALSE(second->has_value());
+  CHECK(room.hands.calls.back() == "terminate");
+  CHECK(room.disk.calls == Calls{"store 1 cat"});  // the child may still write: its files go with its tree
+  room.vision.tree_empty();
+  CHECK(room.disk.calls.back() == "discard 1");
+  CHECK(room.hands.calls.back() == "spawn 2");
+  room.ready();
+  room.encoded(2);
+  room.vision.joined(room.last, room.embeddings({2}));
+  CHECK(room.port.starts.size() == 1);
+}
+
+TEST_CASE("INFO and strays do not count as an answer", "[vision]") {
+  Room room;
+  const auto ending = room.ask();
+  room.ready();
+  room.say("OK 5 5 1 1");  // before anything was asked
+  room.say("ERR nobody asked");
+  room.stored(1);
+  for (int i = 0; i < 3; ++i) {
+    room.pass(milliseconds(600));
+    room.say("INFO step=1");
+    room.say("READY 4");
+    room.vision.stderr_output();
+  }
+  CHECK_FALSE(ending->has_value());
+  room.pass(milliseconds(200));
+  CHECK_THAT(error_of(ending).message, Contains("vision.encode_s"));
+}
+
+TEST_CASE("ERR is the picture's fault and names the part; an exit that follows joins the text", "[vision]") {
+  Room room;
+  const auto first = room.ask(), second = room.ask({"dog"});
+  room.ready();
+  room.stored(1);
+  room.say("ERR not a PNG");
+  CHECK_FALSE(first->has_value());
+  CHECK(room.disk.calls == Calls{"store 1 cat"});  // nothing is given to a child that may be about to go
+  SECTION("it lives on") {
+    room.pass(milliseconds(200));
+    CHECK(error_of(first).code == turn::ErrorCode::image_invalid);
+    CHECK(error_of(first).message == "messages[0].content[0] could not be read: not a PNG");
+    CHECK(error_of(first).param == "messages[0].content[0]");
+    CHECK(room.disk.calls == Calls{"store 1 cat", "discard 1", "store 2 dog"});
+    CHECK(room.vision.child().state() == ChildState::ready);
+  }
+  SECTION("it dies") {
+    room.died();
+    CHECK(error_of(first).code == turn::ErrorCode::image_invalid);
+    CHECK(error_of(first).message == "messages[0].content[0] could not be read: not a PNG (killed by signal 11 (SIGSEGV))");
+    CHECK_FALSE(second->has_value());
+    CHECK(room.hands.calls.back() == "spawn 2");
+  }
+}
+
+TEST_CASE("A crash in ENC names the signal; a second one in a row blocks the start, and pictures are refused at once", "[vision]") {
+  Room room;
+  const auto first = room.ask();
+  room.ready();
+  room.stored(1);
+  room.died();
+  CHECK(error_of(first).message == "the vision child died while it encoded messages[0].content[0]: killed by signal 11 (SIGSEGV)");
+  const auto second = room.ask(), third = room.ask({"dog"});
+  room.ready();
+  room.stored(2);
+  room.died();
+  CHECK(error_of(second).code == turn::ErrorCode::vision_unavailable);
+  CHECK(room.vision.child().state() == ChildState::backoff);
+  CHECK_THAT(error_of(third).message, Contains("back-off") && Contains("engine.backoff_first_ms") && Contains("SIGSEGV"));
+  CHECK(error_of(third).retry_after_s >= 10);
+  CHECK(error_of(room.ask()).retry_after_s >= 10);
+  CHECK(room.hands.calls.back() != "spawn 3");
+  room.pass(Seconds(12));
+  CHECK(room.vision.child().state() == ChildState::failed);  // it waits for a picture
+  room.ask();
+  CHECK(room.hands.calls.back() == "spawn 3");
+  room.ready();
+  room.encoded(5);  // a right record proves the child
+  CHECK(room.vision.child().failures() == 0);
+}
+
+TEST_CASE("READY and OK alone prove nothing: a wrong record is the child's failure", "[vision]") {
+  Room room;
+  const auto first = room.ask();
+  room.ready();
+  room.stored(1);
+  room.died();
+  const auto second = room.ask(), third = room.ask({"dog"});
+  room.ready();
+  room.stored(2);
+  room.say("OK 2 1 2 1");
+  room.vision.was_read(2, Error{"it does not begin with SVE1"});
+  CHECK(error_of(second).message == "the vision child said OK for messages[0].content[0], but its record is wrong: it does not begin with SVE1");
+  CHECK(error_of(second).code == turn::ErrorCode::vision_unavailable);
+  CHECK(room.vision.child().failures() == 1);
+  CHECK(room.disk.calls.back() == "store 3 dog");
+  CHECK_FALSE(third->has_value());
+}
+
+TEST_CASE("Who leaves while encoding: its ENC is drained and holds the next for no longer than encode_s", "[vision]") {
+  Room room;
+  const auto gone = room.ask({"cat", "bird"});
+  const auto gone_key = room.last;
+  room.ready();
+  SECTION("before its file is written") {
+    room.desk.leave(gone_key, room.hands.clock);
+    const auto next = room.ask({"dog"});
+    room.stored(1);
+    CHECK(room.disk.calls == Calls{"store 1 cat", "discard 1", "store 3 dog"});
+    CHECK(room.hands.calls == Calls{"spawn 1"});
+  }
+  SECTION("while the child has it, and answers") {
+    room.stored(1);
+    room.desk.leave(gone_key, room.hands.clock);
+    const auto next = room.ask({"dog"});
+    CHECK(room.disk.calls == Calls{"store 1 cat"});
+    room.say("OK 2 1 2 1");
+    CHECK(room.disk.calls == Calls{"store 1 cat", "discard 1", "store 3 dog"});
+  }
+  SECTION("while the child has it, and hangs") {
+    room.stored(1);
+    room.desk.leave(gone_key, room.hands.clock);
+    const auto next = room.ask({"dog"});
+    room.pass(Seconds(2));
+    room.vision.tree_empty();
+    CHECK(room.hands.calls.back() == "spawn 2");
+    CHECK_FALSE(next->has_value());
+    room.ready();
+    CHECK(room.disk.calls == Calls{"store 1 cat", "discard 1", "store 3 dog"});
+  }
+  SECTION("while its record is read") {
+    room.stored(1);
+    room.say("OK 2 1 2 1");
+    room.desk.leave(gone_key, room.hands.clock);
+    room.good(1);
+    CHECK(room.disk.calls == Calls{"store 1 cat", "read 1", "discard 1"});
+    CHECK(room.disk.joined.empty());
+  }
+  CHECK(std::holds_alternative<turn::Cancelled>((*gone)->how));
+}
+
+TEST_CASE("A picture that cannot be encoded ends its request; the others of that request are not tried", "[vision]") {
+  Room room;
+  const auto ending = room.ask({"cat", "dog", "bird"});
+  room.ready();
+  room.encoded(1);
+  room.stored(2);
+  room.say("ERR cut in the middle");
+  room.pass(milliseconds(200));
+  CHECK(error_of(ending).message == "messages[0].content[1] could not be read: cut in the middle");
+  CHECK(room.vision.waiting() == 0);
+  CHECK(room.disk.calls.back() == "discard 2");
+}
+
+TEST_CASE("A start that fails, an exit before READY, ERR instead of READY", "[vision]") {
+  Room room;
+  const auto ending = room.ask();
+  SECTION("spawn") {
+    room.vision.spawn_failed("No such file or directory (vision.exe)");
+    CHECK(error_of(ending).message == "the vision child could not be executed: No such file or directory (vision.exe)");
+  }
+  SECTION("exit") {
+    room.vision.spawned(77);
+    room.hands.words = "no projector";
+    room.vision.exited("exited with status 1");
+    CHECK(error_of(ending).message == "the vision child exited before READY: exited with status 1; its last words: no projector");
+  }
+  SECTION("ERR") {
+    room.vision.spawned(77);
+    room.say("ERR the projector is for another model");
+    CHECK(error_of(ending).message == "the vision child said instead of READY: ERR the projector is for another model");
+  }
+  CHECK(error_of(ending).code == turn::ErrorCode::vision_unavailable);
+}
+
+TEST_CASE("Shutting down ends who waits, and nothing starts any more", "[vision]") {
+  Room room;
+  const auto first = room.ask(), second = room.ask({"dog"});
+  room.ready();
+  room.stored(1);
+  room.vision.unload(Trouble::shutting_down, false);
+  CHECK(error_of(first).code == turn::ErrorCode::shutting_down);
+  CHECK(error_of(second).code == turn::ErrorCode::shutting_down);
+  CHECK(room.hands.calls.back() == "terminate");
+  const auto late = room.ask();
+  CHECK(error_of(late).code == turn::ErrorCode::shutting_down);
+  room.vision.tree_empty();
+  CHECK(room.vision.child().state() == ChildState::unloaded);
+  CHECK(room.hands.calls.back() == "terminate");
+  CHECK_FALSE(room.vision.deadline());
+}
+
+TEST_CASE("Another program takes over as soon as no picture is with the child; who waits gets the new one", "[vision]") {
+  Room room(1000);
+  room.ask({"cat"});
+  const auto waiting = room.ask({"dog"});
+  SECTION("while it loads") {
+    room.vision.settings_changed();
+    room.ready();
+    CHECK(room.hands.calls == Calls{"spawn 1", "terminate"});
+  }
+  SECTION("while a picture is written") {
+    room.ready();
+    room.vision.settings_changed();
+    CHECK(room.hands.calls == Calls{"spawn 1", "terminate"});
+    room.stored(1);
+  }
+  SECTION("while a picture is with it") {
+    room.ready();
+    room.stored(1);
+    room.vision.settings_changed();
+    CHECK(room.hands.calls.back() == "ENC /p/1 /o/1");
+    room.say("OK 2 1 2 1");
+    room.good(1);
+    CHECK(room.hands.calls.back() == "terminate");
+  }
+  CHECK_FALSE(waiting->has_value());
+  room.vision.tree_empty();
+  CHECK(room.hands.calls.back() == "spawn 2");
+  room.ready();
+  CHECK(room.vision.child().state() == ChildState::ready);
+  CHECK(room.disk.calls.back().starts_with("store"));
+}
+
+TEST_CASE("A disk that hangs is bounded too, and accuses nobody", "[vision]") {
+  Room room;
+  const auto ending = room.ask();
+  room.ready();
+  SECTION("while the picture is written") {
+    room.pass(Seconds(2));
+    CHECK_THAT(error_of(ending).message, Contains("files of messages[0].content[0]") && Contains("2 s (vision.encode_s)"));
+    room.stored(1);  // too late
+    CHECK(room.disk.calls.back() == "discard 1");
+  }
+  SECTION("while the record is read") {
+    room.stored(1);
+    room.say("OK 2 1 2 1");
+    room.pass(Seconds(2));
+    CHECK_THAT(error_of(ending).message, Contains("files of messages[0].content[0]"));
+    room.good(1);
+  }
+  SECTION("while they are joined") {
+    room.encoded(1);
+    room.pass(Seconds(2));
+    CHECK_THAT(error_of(ending).message, Contains("embeddings") && Contains("vision.encode_s"));
+    room.vision.joined(room.last, room.embeddings({2}));  // inert
+  }
+  SECTION("and a daemon that was late itself forgives it") {
+    room.hands.clock += Seconds(60);
+    room.vision.due(Seconds(58));
+    CHECK_FALSE(ending->has_value());
+    room.encoded(1);
+  }
+  CHECK(room.vision.child().state() == ChildState::ready);
+}
+
+TEST_CASE("Files that cannot be written end their request", "[vision]") {
+  Room room;
+  const auto first = room.ask();
+  room.ready();
+  room.vision.stored(1, Error{"cannot write /x/1.picture: No space left on device"});
+  CHECK(error_of(first).message == "messages[0].content[0] could not be given to the vision child: cannot write /x/1.picture: No space left on device");
+  CHECK(error_of(first).code == turn::ErrorCode::vision_unavailable);
+  const auto second = room.ask();
+  room.encoded(2);
+  room.vision.joined(room.last, Error{"No space left on device"});
+  CHECK_THAT(error_of(second).message, Contains("No space left on device"));
+}
+
+TEST_CASE("A picture that is known needs no child", "[vision]") {
+  Room room(1000);
+  room.ask({"cat"});
+  room.ready();
+  room.encoded(1);
+  room.vision.joined(room.last, room.embeddings({2}));
+  room.disk.calls.clear();
+  room.vision.unload(Trouble::unloaded, false);
+  room.vision.tree_empty();
+  room.hands.calls.clear();
+  SECTION("at all when all are known") {
+    room.ask({"cat", "cat"});
+    CHECK(room.disk.calls == Calls{"join 2"});
+    CHECK(room.disk.joined.size() == 2);
+    CHECK(room.hands.calls.empty());
+  }
+  SECTION("for what is known") {
+    room.ask({"cat", "dog"});
+    CHECK(room.hands.calls == Calls{"spawn 2"});
+    room.ready();
+    CHECK(room.disk.calls == Calls{"store 2 dog"});
+  }
+  SECTION("unless another projector answers") {
+    room.ask({"dog"});
+    room.vision.spawned(78);
+    room.say("READY 8");
+    room.ask({"cat"});
+    room.encoded(2);
+    CHECK(room.disk.calls.back() == "store 3 cat");
+  }
+}
+
+TEST_CASE("The same picture in two requests that wait is encoded once", "[vision]") {
+  Room room(1000);
+  room.ask({"cat"});
+  const auto first = room.last;
+  room.ask({"cat"});
+  room.ready();
+  room.encoded(1);
+  room.vision.joined(first, room.embeddings({2}));
+  room.vision.run_pending();
+  CHECK(room.disk.calls == Calls{"store 1 cat", "read 1", "discard 1", "join 1", "join 2"});
+}
+
+TEST_CASE("The cache is bounded: the least recently used go", "[vision]") {
+  const auto picture = [](int64_t bytes) {
+    auto made = std::make_shared<EncodedPicture>();
+    made->bytes = bytes;
+    return made;
+  };
+  const auto text = [](const std::string& content) { return turn::Picture{std::make_shared<const std::string>(content), "", 7}; };  // no hash is trusted
+  PictureCache cache(30);
+  cache.add(text("a"), picture(9));
+  cache.add(text("b"), picture(9));
+  CHECK(cache.bytes() == 20);
+  CHECK(cache.find(text("a")));
+  cache.add(text("c"), picture(19));
+  CHECK(cache.find(text("a")));
+  CHECK_FALSE(cache.find(text("b")));
+  cache.add(text("huge"), picture(1000));
+  CHECK_FALSE(cache.find(text("huge")));
+  CHECK(cache.bytes() == 30);
+  cache.set_limit(0);
+  CHECK_FALSE(cache.find(text("a")));
+  CHECK(cache.bytes() == 0);
+}
