@@ -13,7 +13,7 @@ STATUS_OF = {"engine_not_ready": 503, "engine_start_failed": 503, "engine_stalle
              "engine_crash_loop": 503, "engine_unloaded": 503, "shutting_down": 503, "queue_timeout": 503, "queue_full": 429, "request_cancelled": 499,
              "request_crashes_engine": 422, "context_length_exceeded": 400, "invalid_request": 400, "invalid_json": 400, "request_timeout": 408,
              "headers_too_large": 431, "not_found": 404}
-IN_DESK = {"engine_crash_loop", "queue_full", "shutting_down", "request_crashes_engine"}  # may be an ending or a rejection
+IN_DESK = {"engine_crash_loop", "engine_unloaded", "queue_full", "shutting_down", "request_crashes_engine"}  # may be an ending or a rejection
 NOT_IN_DESK = {"invalid_request", "invalid_json", "request_timeout", "headers_too_large", "not_found"}  # never counted
 INLINE_TEXT = 15000  # characters; longer prompts are surely tokenised by a worker
 

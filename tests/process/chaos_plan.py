@@ -90,6 +90,8 @@ class Maker:
         if self.chance(0.2):
             engine["log"] = "engine.log"
         if self.chance(0.1):
+            engine["idle_unload_s"] = self.limit(0.1, 0.5)
+        if self.chance(0.1):
             engine["repeat_stop_tokens"] = 2  # answers cycle through ids: it never strikes, its guard runs
         config = {"engine": engine, "drain_s": self.limit(0.3, 1.2),
                   "queue": {"limit": self.pick((6, self.random.randint(1, 4)), (4, 64)), "wait_s": self.limit(0.3, 3), "warn_s": self.limit(0.2, 2)},
@@ -131,7 +133,7 @@ class Maker:
         some = [("tokens", self.random.randint(1, 6), self.between(0, 0.03))]
         few = self.pick((1, []), (2, some))
         return self.pick(
-            (10, [("answer", n, self.between(0, 0.03))]), (10, [("answer", 40, self.between(0.02, 0.07))]),
+            (10, [("answer", n, self.between(0, 0.03))]), (18, [("answer", 40, self.between(0.02, 0.07))]),
             (6, [("pp", self.random.randint(1, 10), self.between(0.01, 0.15)), ("answer", n, 0.005)]),
             (3, [("answer", 6000, 0)]), (2, [("answer", 400, 0)]), (2, [("answer", 1000, 0.002)]), (2, few + [("mute",)]), (1, [("freeze",)]), (1, few + [("burn", 60)]),
             (3, few + [("die", self.random.choice([SIGKILL, SIGSEGV, SIGABRT]))]), (2, few + [("exit", self.random.choice([0, 1, 7]))]),
@@ -149,10 +151,10 @@ class Maker:
         self.prompts += 1
         text = self.pick((12, f"prompt {self.seed} {self.prompts}"), (1, "the same"), (1, "long " * self.random.randint(10, 100)), (1, "worker " * 4000))
         stream = self.chance(0.6)
-        act = self.pick((9, "stay"), (3, "close"), (3, "reset"), (2, "half"), (2 if stream else 0, "slow"), (2, "delete"))
+        act = self.pick((9, "stay"), (4, "close"), (4, "reset"), (2, "half"), (2 if stream else 0, "slow"), (2, "delete"))
         flood = act == "slow" or self.chance(0.1)
-        return Spec(name, self.random.choice(ROUTES), stream, self.random.randint(3000, 6000) if flood else self.random.randint(1, 60), text, act,
-                    self.pick((3, 0), (3, self.between(0, 0.05)), (4, self.between(0, 1.2))), self.chance(0.4), self.between(0.1, 2),
+        return Spec(name, self.random.choice(ROUTES), stream, self.random.randint(3000, 6000) if flood else self.pick((1, self.random.randint(1, 60)), (2, self.random.randint(25, 60))), text, act,
+                    self.pick((3, 0), (5, self.between(0, 0.15)), (3, self.between(0, 1.2))), self.chance(0.5), self.between(0.1, 2),
                     "1.0" if self.chance(0.04) else "1.1", self.chance(0.04), self.chance(0.2))
 
     def specs(self, index, number):
@@ -187,14 +189,14 @@ class Maker:
     def fault(self, until):
         at = self.between(0.02, until)
         name = self.pick((4, "kill engine"), (2, "stop engine"), (2, "stop and continue engine"), (2, "reload"), (1, "broken reload"),
-                         (1, "reload storm"), (2, "stop daemon"), (1, "no engine file"), (1, "kill keeper"), (1, "idle connections"))
+                         (1, "reload storm"), (2, "stop daemon"), (1, "no engine file"), (1, "kill keeper"), (2, "unload"), (1, "load"), (1, "idle connections"))
         if name == "stop daemon":
             return (at, name, self.pick((2, self.between(0.02, 0.3)), (1, self.between(0.3, 1.5))))
         if name in ("stop and continue engine", "no engine file"):
             return (at, name, self.between(0.05, 0.8))
         if name == "reload":
             return (at, name, {"queue": {"limit": self.random.randint(1, 8), "wait_s": self.limit(0.3, 3)},
-                               "engine": {"silence_s": self.limit(1, 2), "stop_s": self.limit(0.1, 0.8)}})
+                               "engine": {"silence_s": self.limit(1, 2), "stop_s": self.limit(0.1, 0.8), "env": {"CHAOS": str(self.random.random())}}})
         if name in ("reload storm", "idle connections"):
             return (at, name, self.random.randint(5, 30))
         return (at, name)

@@ -9,7 +9,7 @@ import sys
 import time
 
 import procs
-from chaos_client import Client, Line, Record, check_status, head_and_body, judge
+from chaos_client import Client, Line, Record, check_status, head_and_body, judge, judge_error
 from chaos_plan import Spec
 from client import await_until, check, pump
 
@@ -29,6 +29,7 @@ class World:
         self.continue_at = self.file_back_at = None
         self.later = []                 # (at, function)
         self.extra = []                 # connections of faults
+        self.orders = []                # (load or unload, connection)
         self.terminated_at = self.ended_at = None
         self.idle_ends = plan.config["http"]["idle_s"] < factor or "connections" in plan.config["http"]
         self.refuses_connections = "connections" in plan.config["http"]
@@ -125,9 +126,17 @@ class World:
                 with open(f"/proc/{pid}/comm", encoding="ascii") as file:
                     if file.read() == "vigil-keeper\n":
                         os.kill(pid, signal.SIGKILL)
+        elif name in ("load", "unload"):
+            self.order(name)
         elif name == "idle connections":
             for _ in range(args[0]):
                 self.extra.append(Line(self.port))
+
+    def order(self, name):
+        line = Line(self.port)
+        line.try_send(f"POST /v1/{name} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+        self.orders.append((name, line))
+        return line
 
     def go_on(self):
         self.continue_at = None
@@ -171,6 +180,7 @@ class World:
                   *[(each.plan.kind, each.line and each.line.ended, [s.id for s in each.plan.specs]) for each in self.clients if not each.done])
             self.step(0.01)
         await_until(lambda: all(line.ended or line.replies for _, line in self.deletions), self.slack, "each DELETE is answered")
+        await_until(lambda: all(line.ended or line.replies for _, line in self.orders), self.bound_s(), "each load and unload is answered")
 
     def end_early(self):
         self.terminated_at = time.monotonic()
@@ -194,6 +204,12 @@ class World:
                 continue  # it may have come too late for the daemon's last moments
             excused = self.idle_ends and (record.broken or "").endswith(("sent", "body", "before its reply"))
             check(excused or not record.broken, "a request that nobody gave up was left without its one answer", record.broken, spec)
+        for name, line in self.orders:
+            if not line.replies:
+                check(self.terminated_at or self.idle_ends, f"a {name} without an answer", line.ended)
+            elif line.replies[0].status != 200:
+                code = judge_error(line.replies[0])
+                check(code.startswith("engine_") or code in ("shutting_down", "queue_full"), f"a {name} that failed says why", line.replies[0].body)
         for record, line in self.deletions:
             if not line.replies:
                 check(self.terminated_at or self.idle_ends, "a DELETE without an answer", line.ended)
@@ -258,7 +274,7 @@ class World:
                 each.line.close()
         for _, line in self.deletions:
             line.close()
-        for line in self.extra:
+        for line in self.extra + [line for _, line in self.orders]:
             line.close()
 
     def descriptors(self):
@@ -278,11 +294,14 @@ class World:
         check(gauges["vigil_requests_running"] == gauges["vigil_requests_queued"] == 0, "gauges are 0", gauges)
         for name in OUTCOMES:
             check(gauges[f'vigil_requests_total{{outcome="{name}"}}'] == status["totals"][name], "metrics and status count alike", gauges, status["totals"])
+        unload = self.order("unload")
+        await_until(lambda: unload.replies, self.bound_s(), "it is unloaded")
+        check(unload.replies[0].status == 200 and daemon.status()["engine"]["state"] == "unloaded", "it is unloaded", unload.replies[0].body, daemon.status())
+        unload.close()
         usual = sorted(self.usual + (["/engine.log"] if "log" in self.plan.config["engine"] else []))
         await_until(lambda: self.descriptors() == usual, 8 + self.slack, lambda: f"descriptors back: {self.descriptors()}, usual {usual}", 0.05)
         check(not procs.zombies_of(daemon.pid), "no zombie", procs.zombies_of(daemon.pid))
-        late = [v["VIGIL_CHILD"] for v in daemon.children().values() if not v["VIGIL_CHILD"].endswith(f".engine.{status['engine']['generation']}")]
-        check(not late, "no process of an earlier engine", late)
+        check(not daemon.children(), "no process of any engine", daemon.children())
 
     def end(self):
         daemon, plan = self.daemon, self.plan
@@ -344,13 +363,15 @@ def run(case, plan, factor, usual):
 
 
 def clean_daemon_descriptors(case):
-    """What a daemon holds after one chat, with its engine ready."""
+    """What a daemon holds after one chat, with its engine unloaded again."""
     daemon = case.daemon(CHAOS_ENGINE, wait=None)
     with open(daemon.fake.path("plan"), "w", encoding="utf-8") as file:
         file.write(repr({"ids": case.letters.ids, "starts": [], "jobs": []}))
     daemon.start()
     daemon.chat_until_answered()
     await_until(lambda: daemon.idle(daemon.status()), 10, "idle")
+    check(daemon.request("POST", "/v1/unload").wait_end().status == 200, "it is unloaded")
+    daemon.conns.pop().close()
     await_until(lambda: procs.descriptors(daemon.pid).count("socket") == 1, 10, "the listener alone")
     found = sorted(name.replace(daemon.folder, "") for name in procs.descriptors(daemon.pid))
     daemon.stop(10)
