@@ -6,6 +6,7 @@ import signal
 
 ENDS = ["term"] * 14 + ["term busy"] * 4 + ["kill"] * 2
 SIGABRT, SIGKILL, SIGSEGV = int(signal.SIGABRT), int(signal.SIGKILL), int(signal.SIGSEGV)  # a plan is written down as a literal
+FLOOD_TOKENS = 3000  # an answer that may fill every buffer on its way
 SMALL_CONTEXT = 600  # of some engines: requests that are surely below it keep their own max_new
 ROUTES = ["/v1/chat/completions"] * 3 + ["/v1/completions"]
 
@@ -153,7 +154,7 @@ class Maker:
         stream = self.chance(0.6)
         act = self.pick((9, "stay"), (4, "close"), (4, "reset"), (2, "half"), (2 if stream else 0, "slow"), (2, "delete"))
         flood = act == "slow" or self.chance(0.1)
-        return Spec(name, self.random.choice(ROUTES), stream, self.random.randint(3000, 6000) if flood else self.pick((1, self.random.randint(1, 60)), (2, self.random.randint(25, 60))), text, act,
+        return Spec(name, self.random.choice(ROUTES), stream, self.random.randint(FLOOD_TOKENS, 6000) if flood else self.pick((1, self.random.randint(1, 60)), (2, self.random.randint(25, 60))), text, act,
                     self.pick((3, 0), (5, self.between(0, 0.15)), (3, self.between(0, 1.2))), self.chance(0.5), self.between(0.1, 2),
                     "1.0" if self.chance(0.04) else "1.1", self.chance(0.04), self.chance(0.2))
 
