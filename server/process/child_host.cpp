@@ -94,6 +94,7 @@ ProcessEvents ChildHost::events(supervise::Generation generation) {
 }
 
 void ChildHost::output(supervise::Generation generation, std::string_view bytes) {
+  notice_lateness();
   splitter_.feed(bytes, [&](protocol::LineSplitter::Line line) {
     if (generation == mind_.child().generation()) mind_.stdout_line(line.text, line.overlong);
   });
@@ -173,30 +174,42 @@ void ChildHost::rearm() {
   wanted_ = mind_.deadline();
   if (!wanted_) {
     if (armed_) timer_.cancel();
-    armed_.reset();
+    disarm();
     return;
   }
   if (armed_ && *armed_ <= *wanted_) return;
   armed_ = wanted_;
+  lateness_.armed(armed_, now());
   timer_.expires_at(*armed_);
   timer_.async_wait([this, at = *armed_, alive = std::weak_ptr<bool>(token_)](const boost::system::error_code& error) {
     if (!error && !alive.expired() && armed_ == at) ring();
   });
 }
 
-void ChildHost::ring() {
+void ChildHost::disarm() {
   armed_.reset();
-  if (wanted_ && *wanted_ <= now()) due(*wanted_);
+  lateness_.armed({}, now());
+}
+
+void ChildHost::ring() {
+  notice_lateness();
+  disarm();
+  if (wanted_ && *wanted_ <= now()) due();
   else rearm();
 }
 
 // Before anyone is judged, what lies in the pipes is read.
-void ChildHost::due(TimePoint wanted) {
-  const Duration late = now() - wanted;
+void ChildHost::due() {
   if (process_) process_->drain();
-  const bool counts = late > options_.late_after;
-  if (counts && observer_.late) observer_.late(late);
-  order([&] { mind_.due(counts ? late : Duration::zero()); });
+  order([&] { mind_.due(); });
+}
+
+// Before whatever the loop does next: afterwards nobody could tell how long it had stood still.
+void ChildHost::notice_lateness() {
+  const Duration late = lateness_.take(options_.late_after, now());
+  if (late == Duration::zero()) return;
+  if (observer_.late) observer_.late(late);
+  mind_.late(late);
 }
 
 // ---- reports

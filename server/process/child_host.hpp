@@ -15,6 +15,7 @@
 #include "protocol/lines.hpp"
 #include "server/process/child_process.hpp"
 #include "server/process/hands.hpp"
+#include "server/process/lateness.hpp"
 #include "server/process/stderr_tail.hpp"
 
 namespace vigil::process {
@@ -55,6 +56,7 @@ class ChildHost final : public Hands {
   // Gives the mind an order, then sets the timer to what it wants next.
   template <typename Order>
   void order(Order&& give) {
+    notice_lateness();
     give();
     rearm();
   }
@@ -87,8 +89,10 @@ class ChildHost final : public Hands {
   void tree_empty();
   void empty_soon();
   void rearm();
+  void disarm();
   void ring();
-  void due(TimePoint wanted);
+  void due();
+  void notice_lateness();
   void report_gone();
   void take_next_options();
 
@@ -99,6 +103,7 @@ class ChildHost final : public Hands {
   Mind& mind_;
   boost::asio::steady_timer timer_;
   std::optional<TimePoint> wanted_, armed_; // the mind's deadline; when the timer rings, perhaps before that
+  Lateness lateness_;
   std::shared_ptr<ChildProcess> process_;
   protocol::LineSplitter splitter_{protocol::max_line_from_child_bytes};
   StderrTail tail_;

@@ -86,11 +86,28 @@ void Conductor::run() {
     if (unload_wanted_ && pending_.empty() && leases_.empty()) {
       unload_wanted_ = false;
       give(event::Stop{Trouble::unloaded, false});
-      if (!load_waiters_.empty()) give(event::Start{true});
+    } else if (!unload_wanted_ && pending_.empty() && !loads_after_unload_.empty()) {
+      // Only now, so that the end of what went before is not theirs.
+      load_waiters_ = std::exchange(loads_after_unload_, {});
+      give(event::Start{true});
     }
   }
   running_ = false;
-  if (child_.state() == ChildState::ready && !unload_wanted_) tell_load_waiters(std::nullopt);
+  if (load_waiters_.empty() || unload_wanted_) return;
+  switch (child_.state()) {
+    case ChildState::ready:
+      tell_load_waiters(std::nullopt);
+      break;
+    case ChildState::starting:
+    case ChildState::stopping:
+      break;  // its end tells them, or leads to the next case
+    case ChildState::unloaded:
+    case ChildState::failed:
+    case ChildState::backoff:
+      give(event::Start{true});  // it died just as it was asked for
+      run();
+      break;
+  }
 }
 
 void Conductor::run_pending() { run(); }
@@ -182,8 +199,12 @@ void Conductor::load(bool by_hand) {
 }
 
 void Conductor::load_and_tell(LoadDone done) {
-  load_waiters_.push_back(std::move(done));
-  if (!unload_wanted_) give(event::Start{true});
+  if (unload_wanted_) {
+    loads_after_unload_.push_back(std::move(done));
+  } else {
+    load_waiters_.push_back(std::move(done));
+    give(event::Start{true});
+  }
   hands_.run_soon();  // the answer comes from the loop, also when the engine is ready already
 }
 
@@ -198,6 +219,8 @@ void Conductor::tell_unload_waiters() {
 }
 
 void Conductor::unload_when_idle(std::function<void()> done) {
+  run();  // what was asked for before comes before it
+  const auto overtaken = std::exchange(loads_after_unload_, {});
   unload_waiters_.push_back(std::move(done));
   const bool running = child_.state() == ChildState::ready && !leases_.empty();
   desk_->begin_unload(hands_.now());
@@ -207,11 +230,16 @@ void Conductor::unload_when_idle(std::function<void()> done) {
     give(event::Stop{Trouble::unloaded, false});
   }
   run();
+  for (const auto& load : overtaken) load(error_for(Trouble::unloaded, "it was unloaded again"));
 }
 
 void Conductor::unload(Trouble why, bool at_once) {
+  run();
+  unload_wanted_ = false;
+  const auto overtaken = std::exchange(loads_after_unload_, {});
   give(event::Stop{why, at_once});
   run();
+  for (const auto& load : overtaken) load(error_for(why, why == Trouble::shutting_down ? "the server is shutting down" : "it was unloaded again"));
 }
 
 void Conductor::set_limits(const supervise::ChildLimits& limits) {
@@ -327,7 +355,12 @@ std::optional<TimePoint> Conductor::deadline() const {
   return first;
 }
 
-void Conductor::due(Duration late_by) {
+void Conductor::late(Duration by) {
+  give(event::Late{by});
+  run();
+}
+
+void Conductor::due() {
   const TimePoint now = hands_.now();
   const auto errors = errors_;
   for (const auto& [lease, until] : errors) {
@@ -337,7 +370,6 @@ void Conductor::due(Duration late_by) {
   const auto deadline = child_.deadline();
   if (!deadline || *deadline > now) return;
   if (child_.state() == ChildState::ready) give(event::Usage{hands_.usage()});
-  if (late_by > Duration::zero()) give(event::Late{late_by});
   give(event::Due{});
   run();
 }

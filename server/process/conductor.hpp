@@ -44,7 +44,8 @@ class Conductor final : public turn::TurnPort, public Mind {
   void stdout_closed() override;
   void exited(const std::string& how) override;
   void tree_empty() override;
-  void due(Duration late_by) override;
+  void late(Duration by) override;
+  void due() override;
   void run_pending() override;
   std::optional<TimePoint> deadline() const override;
   const supervise::Child& child() const override { return child_; }
@@ -87,7 +88,7 @@ class Conductor final : public turn::TurnPort, public Mind {
   std::string fatal_;                                         // FATAL or ERR outside any lease: last words for the reason
   uint64_t strays_ = 0, bad_lines_ = 0;
   TimePoint started_at_{};
-  std::vector<LoadDone> load_waiters_;
+  std::vector<LoadDone> load_waiters_, loads_after_unload_;
   std::vector<std::function<void()>> unload_waiters_;
   bool unload_wanted_ = false;                                // as soon as no lease is open
   supervise::Generation loaded_ = 0;                          // the last generation that was seen ready

@@ -45,7 +45,9 @@ class Mind {
   virtual void stdout_closed() = 0;
   virtual void exited(const std::string& how) = 0;            // "killed by signal 11 (SIGSEGV)"; pipes were drained before
   virtual void tree_empty() = 0;
-  virtual void due(Duration late_by) = 0;                     // deadline() passed; pipes were drained just before; late_by 0 when on time
+  // The loop is late by so much that it had not told before; said ahead of whatever it reports next, so that nobody is judged by its lateness.
+  virtual void late(Duration by) = 0;
+  virtual void due() = 0;                                     // deadline() passed; pipes were drained just before
   virtual void run_pending() = 0;
   virtual std::optional<TimePoint> deadline() const = 0;
   virtual const supervise::Child& child() const = 0;

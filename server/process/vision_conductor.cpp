@@ -420,15 +420,19 @@ std::optional<TimePoint> VisionConductor::deadline() const {
   return first;
 }
 
-void VisionConductor::due(Duration late_by) {
+// The disk's answers may lie behind this very moment.
+void VisionConductor::late(Duration by) {
+  if (current_ && current_->until && current_->step != Step::refused) current_->until = file_limit();
+  for (auto& [key, order] : orders_) {
+    if (order.until) order.until = file_limit();
+  }
+  give(event::Late{by});
+  run();
+}
+
+void VisionConductor::due() {
   const TimePoint now = hands_.now();
   const std::string limit = supervise::limit_text(child_.limits(), child_.limits().silence_key, child_.limits().silence);
-  if (late_by > Duration::zero()) {  // the disk's answers may lie behind this very call
-    if (current_ && current_->until && current_->step != Step::refused) current_->until = file_limit();
-    for (auto& [key, order] : orders_) {
-      if (order.until) order.until = file_limit();
-    }
-  }
   if (current_ && current_->until && *current_->until <= now) {
     if (current_->step == Step::refused) {
       refuse("");
@@ -451,7 +455,6 @@ void VisionConductor::due(Duration late_by) {
   const auto deadline = child_.deadline();
   if (!deadline || *deadline > now) return;
   if (child_.state() == ChildState::ready) give(event::Usage{hands_.usage()});
-  if (late_by > Duration::zero()) give(event::Late{late_by});
   give(event::Due{});
   run();
 }

@@ -58,7 +58,8 @@ class VisionConductor final : public turn::EncoderPort, public Mind {
   void stdout_closed() override;
   void exited(const std::string& how) override;
   void tree_empty() override;
-  void due(Duration late_by) override;
+  void late(Duration by) override;
+  void due() override;
   void run_pending() override;
   std::optional<TimePoint> deadline() const override;
   const supervise::Child& child() const override { return child_; }

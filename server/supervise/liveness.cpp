@@ -14,6 +14,8 @@ namespace {
 // Below this share of one core a child counts as doing nothing (contract).
 constexpr double flat_cpu_share = 0.01;
 constexpr int beats_missed = 3;
+// While a request is open the daemon looks at least this often, whatever it judges by: so it knows how late it is itself.
+constexpr Duration shortest_look = milliseconds(50), longest_look = std::chrono::seconds(1);
 }  // namespace
 
 std::string limit_text(const ChildLimits& limits, std::string_view key, Duration value) {
@@ -133,6 +135,8 @@ void LivenessWatch::paused(bool paused, TimePoint now) {
 
 void LivenessWatch::late(Duration by, TimePoint now) {
   for_each_clock([&](TimePoint& clock) { clock = std::min(clock + by, now); });
+  // Who stood still with us used no CPU time meanwhile: that time may not thin out its share.
+  for (Sample& sample : samples_) sample.at = std::min(sample.at + by, now);
 }
 
 Duration LivenessWatch::window(const ChildLimits& limits) const {
@@ -141,7 +145,10 @@ Duration LivenessWatch::window(const ChildLimits& limits) const {
 }
 
 TimePoint LivenessWatch::next_sample(const ChildLimits& limits) const {
-  const Duration every = std::clamp<Duration>(window(limits) / 10, milliseconds(50), milliseconds(1000));
+  const Duration length = window(limits);
+  Duration every = length > Duration::zero() ? length / 10 : longest_look;
+  if (beat_) every = std::min(every, *beat_);  // by beats a lateness of three of them is judged
+  every = std::clamp<Duration>(every, shortest_look, longest_look);
   return (samples_.empty() ? quiet_since() : std::max(quiet_since(), samples_.back().at)) + every;
 }
 
@@ -209,7 +216,6 @@ std::optional<TimePoint> LivenessWatch::deadline(const ChildLimits& limits) cons
     const TimePoint due = quiet_since() + window(limits);
     // Once that is past and nothing was said, only a new sample can change the judgement.
     if (samples_.empty() || due > samples_.back().at) consider(due);
-    consider(next_sample(limits));
   }
   if (beat_) {
     consider(last_beat_ + beats_missed * *beat_);
@@ -219,6 +225,7 @@ std::optional<TimePoint> LivenessWatch::deadline(const ChildLimits& limits) cons
     if (limits.silence > Duration::zero()) consider(lease.last_line + limits.silence + lease.allowance);
     if (limits.cancel > Duration::zero() && lease.cancelled_at) consider(*lease.cancelled_at + limits.cancel);
   }
+  if (first) consider(next_sample(limits));
   return first;
 }
 

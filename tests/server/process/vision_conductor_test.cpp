@@ -146,7 +146,7 @@ struct Room {
   void pass(Duration time) {
     hands.clock += time;
     const auto deadline = vision.deadline();
-    if (deadline && *deadline <= hands.clock) vision.due(Duration::zero());
+    if (deadline && *deadline <= hands.clock) vision.due();
   }
   void died() {
     vision.exited("killed by signal 11 (SIGSEGV)");
@@ -473,7 +473,8 @@ TEST_CASE("A disk that hangs is bounded too, and accuses nobody", "[vision]") {
   }
   SECTION("and a daemon that was late itself forgives it") {
     room.hands.clock += Seconds(60);
-    room.vision.due(Seconds(58));
+    room.vision.late(Seconds(58));
+    room.vision.due();
     CHECK_FALSE(ending->has_value());
     room.encoded(1);
   }

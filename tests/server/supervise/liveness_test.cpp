@@ -250,8 +250,8 @@ TEST_CASE("a late daemon moves every limit by its own lateness", "[liveness]") {
   bench.advance(2s);
   bench.sample();
   bench.advance(6s);  // the loop stood still
-  bench.sample();
   bench.watch.late(6s, bench.now);
+  bench.sample();
   CHECK_FALSE(bench.watch.judge(bench.limits, bench.now));
   bench.advance(900ms);
   bench.sample();
@@ -259,6 +259,30 @@ TEST_CASE("a late daemon moves every limit by its own lateness", "[liveness]") {
   bench.advance(100ms);
   bench.sample();
   CHECK(bench.watch.judge(bench.limits, bench.now));
+}
+
+TEST_CASE("the time in which the daemon stood still does not thin out a child's CPU time", "[liveness]") {
+  Bench bench;
+  bench.cpu_share = 0.03;
+  bench.open();
+  REQUIRE_FALSE(bench.run(1s));
+  const Duration before = bench.cpu;
+  bench.advance(20s);  // the whole machine stood still
+  bench.cpu = before;
+  bench.watch.late(20s, bench.now);
+  bench.sample();
+  bench.begin = bench.now;
+  CHECK_FALSE(bench.run(10s));  // longer than stall_s without a word, and at work
+}
+
+TEST_CASE("the daemon looks often enough to know how late it is", "[liveness]") {
+  for (const char* ready : {"READY 4096 stop gpu", "READY 4096 stop", "READY 4096 stop beat=300"}) {
+    Bench bench(ready);
+    bench.limits.silence = 1h;
+    bench.limits.stall = bench.limits.step = 10min;
+    bench.open();
+    CHECK(*bench.watch.deadline(bench.limits) <= bench.now + (std::string(ready).find("beat") == std::string::npos ? 1000ms : 300ms));
+  }
 }
 
 TEST_CASE("while a slow reader holds the pipe no clock runs", "[liveness]") {
