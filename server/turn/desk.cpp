@@ -214,6 +214,7 @@ void Desk::reader_blocked(RequestKey key, TimePoint now) {
     paused_for_ = key;
     paused_until_ = now + limits_.slow_reader_wait;
     port_.pause_output(true);
+    report_gauges();  // deadline() is new
     return;
   }
   Ending ending;
