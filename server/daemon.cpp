@@ -315,7 +315,7 @@ void Daemon::await_signal() {
   signals_.async_wait([this](boost::system::error_code error, int signal) {
     if (error) return;
     if (signal == SIGHUP) {
-      reload();
+      if (!stopping_) reload();
     } else if (!stopping_) {
       stop();
     } else if (draining_) {
@@ -425,6 +425,7 @@ void Daemon::stop() {
   server_.close_idle();
   api_.close();
   desk_.close(steady_now());
+  driver_.set_limits(without_restart(child_limits(config_.engine)));  // whom would an engine be started for that dies from now on?
   if (driver_.child().state() == ChildState::starting || desk_.idle()) return drained();
   drain_timer_.expires_after(std::chrono::duration_cast<asio::steady_timer::duration>(from_seconds(config_.drain_s)));
   drain_timer_.async_wait([this](boost::system::error_code error) {

@@ -20,6 +20,11 @@ supervise::ChildLimits child_limits(const config::Engine& engine) {
   return limits;
 }
 
+supervise::ChildLimits without_restart(supervise::ChildLimits limits) {
+  limits.eager = false;
+  return limits;
+}
+
 turn::DeskLimits desk_limits(const config::Config& config) {
   turn::DeskLimits limits;
   limits.queue_limit = static_cast<size_t>(config.queue.limit);

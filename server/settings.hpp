@@ -12,6 +12,7 @@
 namespace vigil {
 
 supervise::ChildLimits child_limits(const config::Engine& engine);
+supervise::ChildLimits without_restart(supervise::ChildLimits limits);  // for a daemon that stops
 turn::DeskLimits desk_limits(const config::Config& config);
 http::ServerOptions server_options(const config::Loaded& loaded);
 enum class Ownership : uint8_t { own, foreign };
