@@ -1,4 +1,4 @@
-// Plays a Script. Everything it does later is guarded: a dead process does nothing.
+// The process half of the scripted engine: start, pipes, signals, CPU. Everything it does later is guarded: a dead process does nothing.
 #include "tests/sim/engine.hpp"
 
 #include <utility>
@@ -7,39 +7,65 @@ namespace vigil::sim {
 
 using std::chrono::milliseconds;
 
-Engine::Engine(Scheduler& clock, Random& dice, Script script, uint64_t generation, int32_t end_token, EngineEvents events)
-    : clock_(clock), dice_(dice), script_(std::move(script)), generation_(generation), end_token_(end_token), events_(std::move(events)),
-      last_output_(clock.now()), usage_asked_(clock.now()) {}
-
-template <typename Function>
-void Engine::later(Duration delay, Function&& function) {
-  clock_.in(delay, [self = weak_from_this(), function = std::forward<Function>(function)] {
-    if (const auto engine = self.lock(); engine && engine->leader_) function();
-  });
+namespace {
+constexpr Duration history_kept = std::chrono::seconds(12);
 }
+
+Engine::Engine(Scheduler& clock, Random dice, Script script, uint64_t generation, EngineHost& host)
+    : clock_(clock), dice_(dice), script_(std::move(script)), generation_(generation), host_(host), accounted_at_(clock.now()),
+      last_busy_(clock.now()), last_io_(clock.now()) {}
 
 void Engine::begin() {
   if (script_.start == Start::spawn_fails) {
-    clock_.in(milliseconds(1), [events = events_] { events.spawn_failed("No such file or directory"); });
+    clock_.in(milliseconds(1), [self = shared_from_this()] { self->host_.on_not_executed("No such file or directory"); });
     return;
   }
   leader_ = true;
   if (script_.start == Start::exec_hangs) return;
-  later(milliseconds(1), [this] { events_.spawned(static_cast<int64_t>(1000 + generation_)); });
+  later(milliseconds(script_.start == Start::ready_late ? 300 : 1), [this] { host_.on_executed(); });
   const Duration delay = milliseconds(2) + script_.start_delay;
+  if (script_.chatters) chatter(milliseconds(dice_.between(100, 3000)));
   switch (script_.start) {
-    case Start::ready: later(delay, [this] { ready(); }); break;
+    case Start::ready:
+    case Start::ready_late: later(delay + milliseconds(300), [this] { ready(); }); break;
     case Start::slow_with_progress:
-      for (int n = 1; n <= 5; ++n) later(delay + n * milliseconds(4000), [this, n] { print("INFO load=0." + std::to_string(n)); });
-      later(delay + milliseconds(24000), [this] { ready(); });
+      for (int n = 1; n <= 5; ++n) {
+        later(n * milliseconds(3500), [this, n] { print("INFO load=0." + std::to_string(n)); });
+        later(n * milliseconds(3600), [this, n] { print("INFO kv=9 load=0." + std::to_string(n - 1)); });  // a smaller one re-arms nothing
+      }
+      later(milliseconds(20000), [this] { ready(); });
       break;
-    case Start::dies: later(delay, [this] { die("killed by signal 9 (SIGKILL)"); }); break;
-    case Start::says_err: later(delay, [this] { print("ERR cannot load"); }); break;
-    case Start::says_fatal: later(delay, [this] { print("FATAL bad model"); }); break;
-    case Start::closes_output: later(delay, [this] { printing_ = false; events_.output_closed(); }); break;
-    case Start::never_ready:
-    case Start::exec_hangs:
-    case Start::spawn_fails: break;
+    default: later(delay, [this] { load_fails(); });
+  }
+}
+
+void Engine::load_fails() {
+  healthy_ = false;
+  const Duration soon = milliseconds(dice_.between(0, 150));  // before anybody gives up waiting for the exit
+  switch (script_.start) {
+    case Start::says_half: return print_bytes("READY 40");
+    case Start::other_info: return repeat(0, milliseconds(1500), "INFO vram_free_mib=100 context=4096", false);
+    case Start::stands_still: return repeat(0, milliseconds(1500), "INFO load=0.5", false);
+    case Start::grows_for_ever:
+      for (int n = 1; n < 60; ++n) later(n * milliseconds(2000), [this, n] { print("INFO load=" + std::to_string(n * 0.01)); });
+      return;
+    case Start::dies: return die("killed by signal 9 (SIGKILL)");
+    case Start::exits_zero: return die("exited with status 0");
+    case Start::says_err: return print("ERR cannot load");
+    case Start::says_fatal: return print("FATAL bad model");
+    case Start::says_err_and_exits:
+      print("ERR cannot load");
+      return later(soon, [this] { die("exited with status 4"); });
+    case Start::says_fatal_and_exits:
+      print("FATAL bad model");
+      return later(soon, [this] { die("exited with status 5"); });
+    case Start::closes_output:
+    case Start::closes_output_and_exits:
+      printing_ = false;
+      host_.on_output_closed();
+      if (script_.start == Start::closes_output_and_exits) later(soon, [this] { die("exited with status 6"); });
+      return;
+    default: return;  // says nothing
   }
 }
 
@@ -48,151 +74,43 @@ void Engine::ready() {
   if (script_.stop) line += " stop";
   if (script_.ids) line += " ids slots=" + std::to_string(script_.slots);
   if (script_.beat_ms > 0) line += " beat=" + std::to_string(script_.beat_ms);
+  if (script_.gpu) line += " gpu";
   print(line);
-  if (script_.dies_idle) later(milliseconds(dice_.between(10, 20000)), [this] { die("exited with status 3"); });
+  if (script_.dies_after > Duration::zero()) later(script_.dies_after, [this] { die("exited with status 3"); });
 }
 
-void Engine::print(std::string text, std::optional<uint64_t> request) {
+// ---- pipes
+
+void Engine::print(const std::string& text, std::optional<uint64_t> request) {
+  print_bytes((request && script_.ids ? "@" + std::to_string(*request) + " " : std::string()) + text + "\n");
+}
+
+void Engine::print_bytes(std::string bytes) {
   if (!leader_ || !printing_) return;
-  if (request && script_.ids) text = "@" + std::to_string(*request) + " " + text;
-  last_output_ = clock_.now();
-  events_.line(std::move(text));
-}
-
-void Engine::receive(const std::string& text) {
-  auto command = protocol::parse_engine_command(std::string_view(text).substr(0, text.size() - 1));
-  if (!command) return events_.violation("the daemon wrote a malformed line: " + text);
-  if (!leader_) return;  // the pipe of a dead process
-  if (const auto* stop_order = std::get_if<protocol::Stop>(&*command)) return stop(stop_order->request);
-  const auto* generate = std::get_if<protocol::Generate>(&*command);
-  if (!generate) return;
-  size_t running = 0;
-  for (const auto& [key, job] : open_) running += job.done ? 0 : 1;
-  if (!script_.ids && running > 0) events_.violation("GEN while an untagged one is open");
-  if (script_.ids && running >= static_cast<size_t>(script_.slots)) events_.violation("more requests than slots");
-  if (script_.ids != generate->request.has_value()) events_.violation("req= does not fit READY");
-  const uint64_t key = generate->request ? *generate->request : next_key_++;
-  Work job;
-  job.generate = *generate;
-  job.answer = script_.answers[std::min(requests_++, script_.answers.size() - 1)];
-  if (job.answer != Answer::normal && job.answer != Answer::ends_at_once && job.answer != Answer::slow_prefill) healthy_ = false;
-  open_.insert_or_assign(key, std::move(job));
-  if (script_.beat_ms > 0 && !beating_) {
-    beating_ = true;
-    beat();
-  }
-  work(key);
-}
-
-void Engine::beat() {
-  if (open_.empty() || frozen_) {
-    beating_ = false;
-    return;
-  }
-  if (script_.beats_lost && steps_ > 3) {
-    healthy_ = false;
-    return;
-  }
-  print("BEAT step=" + std::to_string(steps_));
-  later(milliseconds(script_.beat_ms), [this] { beat(); });
-}
-
-void Engine::work(uint64_t key) {
-  Work& job = open_.at(key);
-  ++steps_;
-  if (job.answer == Answer::ends_at_once) return later(script_.token_every, [this, key] { finish(key, "stop"); });
-  const int chunks = job.answer == Answer::slow_prefill ? 8 : 1;
-  for (int n = 1; n <= chunks; ++n) {
-    later(n * milliseconds(chunks > 1 ? 700 : 5), [this, key, n] {
-      ++steps_;
-      if (open_.count(key) != 0) print("PP " + std::to_string(n) + " 8 10 100", key);
+  if (!unprinted_.empty()) bytes = std::exchange(unprinted_, {}) + bytes;
+  ++pieces_;
+  if (script_.in_pieces && bytes.size() > 1) {
+    const auto cut = static_cast<size_t>(dice_.between(1, static_cast<int64_t>(bytes.size()) - 1));
+    unprinted_ = bytes.substr(cut);
+    bytes.resize(cut);
+    later(milliseconds(dice_.between(0, 40)), [this, piece = pieces_] {
+      if (piece == pieces_ && printing_) host_.on_output(std::exchange(unprinted_, {}));
     });
   }
-  later(chunks * milliseconds(700) + script_.token_every, [this, key] { step(key); });
+  host_.on_output(bytes);
 }
 
-void Engine::step(uint64_t key) {
-  const auto found = open_.find(key);
-  if (found == open_.end() || found->second.done) return;
-  Work& job = found->second;
-  ++steps_;
-  if (job.produced >= script_.fault_after && fault(key, job)) return;
-  if (job.answer != Answer::too_many && job.produced >= job.generate.max_new) return finish(key, "length");
-  if (job.answer == Answer::too_many && job.produced >= job.generate.max_new + 20) return finish(key, "length");
-  print("T " + std::to_string(10 + job.produced % 50), key);
-  ++job.produced;
-  if (job.produced > job.generate.max_new && job.stops == 0 && script_.stop) overran_ = job.produced - job.generate.max_new;
-  later(script_.token_every, [this, key] { step(key); });
+void Engine::chatter(Duration every) {
+  host_.on_error_output("layer " + std::to_string(dice_.between(1, 99)) + "\n");
+  later(every, [this, every] { chatter(every); });
 }
 
-bool Engine::fault(uint64_t key, Work& job) {
-  switch (job.answer) {
-    case Answer::goes_silent: frozen_ = true; return true;
-    case Answer::spins_silently: frozen_ = spinning_ = true; return true;
-    case Answer::says_err:
-      job.done = true;
-      print("ERR out of memory", key);
-      open_.erase(key);
-      return true;
-    case Answer::says_err_and_exits:
-      print("ERR device lost", key);
-      open_.erase(key);
-      later(milliseconds(dice_.between(0, 400)), [this] { die("exited with status 7"); });
-      return true;
-    case Answer::crashes: die("killed by signal 11 (SIGSEGV)"); return true;
-    case Answer::half_line: die("exited with status 1"); return true;
-    case Answer::garbage:
-      print("T banana");
-      print(std::string("NOPE \0 \xff", 8));
-      return false;
-    case Answer::closes_output: printing_ = false; events_.output_closed(); return true;
-    case Answer::past_end_token:
-      if (job.produced == script_.fault_after) print("T " + std::to_string(end_token_), key);
-      return false;
-    case Answer::stray_done:
-    case Answer::normal:
-    case Answer::ends_at_once:
-    case Answer::too_many:
-    case Answer::slow_prefill: return false;
-  }
-  return false;
-}
-
-void Engine::finish(uint64_t key, const std::string& how) {
-  const auto found = open_.find(key);
-  if (found == open_.end()) return;
-  const Work job = found->second;
-  open_.erase(found);
-  overran_ = 0;
-  const std::string done = "DONE " + std::to_string(job.produced) + " 8 10 10 " + how;
-  print(done, key);
-  if (job.answer == Answer::stray_done && job.produced > 0) print(done, key);
-}
-
-void Engine::stop(std::optional<uint64_t> request) {
-  if (!script_.stop) events_.violation("STOP to an engine whose READY had no `stop`");
-  uint64_t key = 0;
-  if (request) {
-    key = *request;
-  } else if (!open_.empty()) {
-    key = open_.rbegin()->first;
-  }
-  const auto found = open_.find(key);
-  if (found == open_.end()) return;  // it has just ended: an idle STOP
-  overran_ = 0;
-  if (++found->second.stops > 1) events_.violation("two STOPs for one request");
-  if (frozen_) return;
-  switch (script_.on_stop) {
-    case OnStop::done_cancel: later(milliseconds(3), [this, key] { finish(key, "cancel"); }); break;
-    case OnStop::late_done: later(milliseconds(dice_.between(500, 6000)), [this, key] { finish(key, "cancel"); }); break;
-    case OnStop::ignores: healthy_ = false; break;
-    case OnStop::crashes: later(milliseconds(5), [this] { die("killed by signal 6 (SIGABRT)"); }); break;
-  }
-}
+// ---- signals and death
 
 void Engine::terminate() {
   if (!leader_ || terminated_) return;
   terminated_ = true;
+  healthy_ = false;
   switch (script_.on_term) {
     case OnTerm::exits: later(milliseconds(2), [this] { die("killed by signal 15 (SIGTERM)"); }); break;
     case OnTerm::exits_late: later(milliseconds(dice_.between(100, 1500)), [this] { die("exited with status 0"); }); break;
@@ -200,39 +118,102 @@ void Engine::terminate() {
       grandchild_ = true;
       later(milliseconds(2), [this] { die("killed by signal 15 (SIGTERM)"); });
       break;
-    case OnTerm::unkillable_for_a_while: unkillable_ = true; break;
+    case OnTerm::unkillable_for_a_while: unkillable_until_ = clock_.now() + milliseconds(dice_.between(1000, 9000)); break;
+    case OnTerm::closes_output:
+      printing_ = false;
+      host_.on_output_closed();
+      break;
     case OnTerm::ignores: break;
   }
 }
 
 void Engine::kill() {
-  if (unkillable_) {
-    unkillable_ = false;  // the second KILL finds it awake
+  if (clock_.now() < unkillable_until_) {  // in uninterruptible sleep: dies when it wakes
+    if (!std::exchange(kill_pending_, true)) clock_.at(unkillable_until_, [self = shared_from_this()] { self->kill(); });
     return;
   }
-  grandchild_ = false;
+  const bool grandchild = std::exchange(grandchild_, false);
   if (leader_) {
     die("killed by signal 9 (SIGKILL)");
-  } else {
-    events_.tree_changed();
+  } else if (grandchild) {
+    host_.on_tree_changed();
   }
 }
 
 void Engine::die(const std::string& how) {
   if (!leader_) return;
-  leader_ = false;
-  healthy_ = false;
-  events_.exited(how);
-  events_.tree_changed();
+  account();
+  leader_ = printing_ = healthy_ = false;
+  host_.on_exit(how);
+  host_.on_tree_changed();
+}
+
+void Engine::machine_stops() {
+  account();
+  machine_stopped_ = true;
+  machine_stopped_at_ = clock_.now();
+}
+
+void Engine::machine_goes_on(Duration stood_still) {
+  machine_stopped_ = false;
+  accounted_at_ = clock_.now();
+  last_busy_ = std::max(last_busy_, cpu_rate() >= 0.01 ? clock_.now() : last_busy_);
+  for (auto& [due, action] : std::exchange(woken_late_, {})) later(due + stood_still - clock_.now(), std::move(action));
+}
+
+// ---- what it uses
+
+double Engine::cpu_rate() const {
+  if (!leader_ || machine_stopped_) return 0;
+  if (spinning_) return 1;
+  if (frozen_ || computing_jobs_ == 0) return 0;
+  return script_.gpu ? 0 : script_.low_cpu ? 0.03 : 1;
+}
+
+void Engine::account() {
+  const TimePoint now = clock_.now();
+  const Duration span = machine_stopped_ ? Duration::zero() : now - accounted_at_;
+  const double rate = cpu_rate();
+  totals_.cpu += std::chrono::duration_cast<Duration>(span * rate);
+  if (rate >= 0.01 && span > Duration::zero()) last_busy_ = now;
+  if (io_jobs_ > 0 && leader_ && span > Duration::zero()) {
+    totals_.io_bytes += static_cast<uint64_t>(span.count()) / 1000;
+    totals_.major_faults += 1;
+    last_io_ = now;
+  }
+  accounted_at_ = now;
+  if (cpu_history_.empty() || cpu_history_.back().first != now) cpu_history_.emplace_back(now, totals_.cpu);
+  while (cpu_history_.size() > 2 && cpu_history_[1].first < now - history_kept) cpu_history_.pop_front();
 }
 
 supervise::TreeUsage Engine::usage() {
-  // A working process burns CPU; a frozen one does not, unless it spins.
-  if (leader_ && (spinning_ || (!open_.empty() && !frozen_))) cpu_ += clock_.now() - usage_asked_;
-  usage_asked_ = clock_.now();
-  supervise::TreeUsage totals;
-  totals.cpu = cpu_;
-  return totals;
+  account();
+  return totals_;
+}
+
+double Engine::cpu_share(Duration window) const {
+  const TimePoint from = clock_.now() - window;
+  const Duration now_total = totals_.cpu + std::chrono::duration_cast<Duration>((clock_.now() - accounted_at_) * cpu_rate());
+  Duration then{};
+  for (size_t n = 0; n < cpu_history_.size(); ++n) {
+    const auto& [at, total] = cpu_history_[n];
+    if (at > from) {
+      if (n == 0) break;
+      const auto& [before_at, before] = cpu_history_[n - 1];
+      then = before + std::chrono::duration_cast<Duration>((total - before) * (seconds(from - before_at) / seconds(at - before_at)));
+      break;
+    }
+    then = total;
+  }
+  return seconds(now_total - then) / seconds(window);
+}
+
+void Engine::set_work(Work& job, bool computes, bool reads_disk) {
+  account();
+  computing_jobs_ += static_cast<int>(computes) - static_cast<int>(job.computes);
+  io_jobs_ += static_cast<int>(reads_disk) - static_cast<int>(job.reads_disk);
+  job.computes = computes;
+  job.reads_disk = reads_disk;
 }
 
 }  // namespace vigil::sim

@@ -12,7 +12,7 @@ TEST_CASE("every world keeps every invariant", "[sim]") {
     INFO(result.violation.value_or(""));
     REQUIRE_FALSE(result.violation);
     served += result.served;
-    failed += result.failed;
+    failed += result.failures;
     cancelled += result.cancelled;
     rejected += result.rejected;
   }
