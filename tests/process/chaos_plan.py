@@ -154,7 +154,8 @@ class Maker:
         stream = self.chance(0.6)
         act = self.pick((9, "stay"), (4, "close"), (4, "reset"), (2, "half"), (2 if stream else 0, "slow"), (2, "delete"))
         flood = act == "slow" or self.chance(0.1)
-        return Spec(name, self.random.choice(ROUTES), stream, self.random.randint(FLOOD_TOKENS, 6000) if flood else self.pick((1, self.random.randint(1, 60)), (2, self.random.randint(25, 60))), text, act,
+        some = self.pick((1, self.random.randint(1, 60)), (2, self.random.randint(25, 60)))
+        return Spec(name, self.random.choice(ROUTES), stream, self.random.randint(FLOOD_TOKENS, 6000) if flood else some, text, act,
                     self.pick((3, 0), (5, self.between(0, 0.15)), (3, self.between(0, 1.2))), self.chance(0.5), self.between(0.1, 2),
                     "1.0" if self.chance(0.04) else "1.1", self.chance(0.04), self.chance(0.2))
 
