@@ -111,6 +111,12 @@ void print_status(const json& status) {
   const std::string reason = engine.value("reason", "");
   std::printf("engine    %s, generation %lld, pid %lld, context %lld%s%s\n", engine.value("state", "").c_str(), engine.value("generation", 0LL),
               engine.value("pid", 0LL), engine.value("context", 0LL), reason.empty() ? "" : "; ", reason.c_str());
+  const json vision = status.value("vision", json::object());
+  if (const std::string state = vision.value("state", "absent"); state != "absent") {
+    const std::string why = vision.value("reason", "");
+    std::printf("vision    %s, generation %lld, pid %lld%s%s\n", state.c_str(), vision.value("generation", 0LL), vision.value("pid", 0LL),
+                why.empty() ? "" : "; ", why.c_str());
+  }
   std::printf("requests  %lld running, %lld queued (limit %lld), %lld loading\n", requests.value("running", 0LL), requests.value("queued", 0LL),
               requests.value("limit", 0LL), requests.value("loading", 0LL));
   std::printf("totals    %lld served, %lld failed, %lld cancelled, %lld rejected in %.0f s\n", totals.value("served", 0LL),

@@ -26,6 +26,13 @@ constexpr std::string_view end_pieces[] = {
     "<\xEF\xBD\x9C" "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",  // full-width bars
 };
 
+// Pieces that stand for a picture or around it. Files sometimes call them user-defined, and then typed text would become them.
+constexpr std::string_view picture_pieces[] = {
+    "<image_soft_token>", "<start_of_image>", "<end_of_image>", "<|image_pad|>", "<|vision_start|>", "<|vision_end|>", "<|media_pad|>", "<|media_end|>",
+    "<IMG_CONTEXT>", "[IMG]", "[IMG_BREAK]", "[IMG_END]", "<|image|>", "<|image>", "<image|>", "<image>", "<fake_token_around_image>",
+    "<|patch|>", "<|image_start|>", "<|image_end|>",
+};
+
 constexpr std::string_view blank_mark = "\xE2\x96\x81";  // U+2581
 
 // "<0x0A>" -> 10
@@ -192,6 +199,11 @@ Result<void> Vocabulary::read_special(const File& file) {
     }
     ends_[static_cast<size_t>(id)] = 1;
     kinds_[static_cast<size_t>(id)] = TokenKind::control;
+  }
+
+  for (const std::string_view text : picture_pieces) {
+    const auto id = find(text);
+    if (id && kind(*id) == TokenKind::user_defined) kinds_[static_cast<size_t>(*id)] = TokenKind::control;
   }
 
   const struct {

@@ -25,7 +25,8 @@ class Vocabulary {
  public:
   // Reads tokenizer.ggml.*; errors name the key. Array lengths, ids and scores (finite) are checked. Without keys for them, bos, eos and
   // unknown are 1, 2 and 0 (SentencePiece's places) when those pieces are of that kind. A piece that comes twice is found as its last id.
-  // A piece that ends a generation counts as control even if the file calls it normal or user-defined: typed text must never become it.
+  // A piece that ends a generation counts as control even if the file calls it normal or user-defined, and one that stands for a picture
+  // does if the file calls it user-defined: typed text must never become them.
   static Result<Vocabulary> from(const File& file);
 
   TokenizerModel model() const { return model_; }

@@ -69,7 +69,7 @@ Result<PictureFolder> PictureFolder::make(const std::string& place) {
   std::vector<std::string> swept = sweep(place);
   for (int i = 0; i < tries; ++i) {
     std::string path = place + "/" + std::string(prefix) + "XXXXXX";
-    if (::mkdtemp(path.data()) == nullptr) return Error{"cannot make a folder for pictures in " + place + ": " + std::strerror(errno)};
+    if (::mkdtemp(path.data()) == nullptr) return Error{"cannot make a folder for pictures in " + place + ": " + std::strerror(errno) + "; set TMPDIR to a place that can be written"};
     UniqueFd lock = lock_folder(path);
     if (!lock || !still_there(path, lock)) continue;
     PictureFolder folder(std::move(path), std::move(lock));

@@ -20,6 +20,10 @@ namespace {
 // As for an engine: an ERR ends its request when the child exits or after this long, and nothing is sent to it meanwhile.
 constexpr Duration error_awaits_exit = std::chrono::milliseconds(200);
 
+// As for requests that crash engines (contract, "Retry").
+constexpr int deaths_refused = 2;
+constexpr Duration deaths_remembered = std::chrono::minutes(10);
+
 constexpr double retry_soon_s = 1, retry_later_s = 5;
 
 }  // namespace
@@ -87,6 +91,7 @@ void VisionConductor::lost(const effect::Lost& loss) {
   if (current_->step != Step::sent) return;  // its file is still being written, or the record is there already
   const auto key = current_->key;
   const RequestError error = error_for(loss.why, loss.text, current_->shown.part);
+  if (loss.why == Trouble::crashed || loss.why == Trouble::silent) crashes_.remember(current_->shown.hash, deaths_remembered, hands_.now());
   left_by_dying_.push_back(current_->id);
   current_.reset();
   if (key != 0) fail(key, error);
@@ -94,9 +99,17 @@ void VisionConductor::lost(const effect::Lost& loss) {
 
 // What the jobs' state asks for now. Everything here can be asked again without harm.
 bool VisionConductor::settle() {
-  std::vector<turn::RequestKey> complete;
+  std::vector<turn::RequestKey> complete, refused;
   for (auto& [key, order] : orders_) {
-    if (order.missing == 0 && !order.joining) complete.push_back(key);
+    if (order.refused) {
+      refused.push_back(key);
+    } else if (order.missing == 0 && !order.joining) {
+      complete.push_back(key);
+    }
+  }
+  for (const auto key : refused) {
+    const RequestError error = *orders_.at(key).refused;
+    fail(key, error);
   }
   for (const auto key : complete) {
     Order& order = orders_.at(key);
@@ -350,7 +363,13 @@ void VisionConductor::encode(turn::RequestKey key, const std::vector<turn::Pictu
   order.encoded.resize(pictures.size());
   for (size_t i = 0; i < pictures.size(); ++i) {
     order.encoded[i] = cache_.find(pictures[i]);
-    if (order.encoded[i]) continue;
+    if (order.encoded[i] || order.refused) continue;
+    if (crashes_.refuses(pictures[i].hash, deaths_refused, deaths_remembered, hands_.now())) {
+      order.refused = RequestError{ErrorCode::image_invalid,
+                                   pictures[i].part + " is refused for some minutes: the vision child died " + std::to_string(deaths_refused) +
+                                       " times while it encoded this very picture.",
+                                   pictures[i].part, retry_soon_s};
+    }
     ++order.missing;
     waiting_.push_back({next_job_++, key, i});
   }

@@ -18,6 +18,7 @@
 #include "server/process/picture_cache.hpp"
 #include "server/supervise/child.hpp"
 #include "server/turn/desk.hpp"
+#include "server/turn/memory.hpp"
 
 namespace vigil::process {
 
@@ -76,6 +77,7 @@ class VisionConductor final : public turn::EncoderPort, public Mind {
     std::vector<std::shared_ptr<const EncodedPicture>> encoded;
     size_t missing = 0;
     bool joining = false;
+    std::optional<turn::RequestError> refused;                 // at once, by what is known of its pictures
     std::optional<TimePoint> until;                            // while joining
   };
   struct Job {
@@ -116,6 +118,7 @@ class VisionConductor final : public turn::EncoderPort, public Mind {
   PictureFiles& files_;
   turn::Desk* desk_ = nullptr;
   PictureCache cache_;
+  turn::CrashMemory crashes_;                                  // by the pictures' hashes
   std::deque<std::variant<supervise::Event, supervise::Effect>> pending_;  // machine events and their effects, in order
   bool running_ = false, shutting_down_ = false, restart_wanted_ = false;
   std::map<turn::RequestKey, Order> orders_;

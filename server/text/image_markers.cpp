@@ -27,8 +27,10 @@ constexpr std::array<Known, 8> known{{
     {"<|patch|>", "<|image_start|>", "<|image_end|>"},             // llama 4
 }};
 
+// Control tokens only: what typed text becomes too cannot mark anything.
 std::optional<TokenId> token(const gguf::Vocabulary& vocabulary, std::string_view piece) {
-  return piece.empty() ? std::nullopt : vocabulary.find(piece);
+  const auto id = piece.empty() ? std::nullopt : vocabulary.find(piece);
+  return id && vocabulary.kind(*id) == gguf::TokenKind::control ? id : std::nullopt;
 }
 
 }  // namespace

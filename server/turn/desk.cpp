@@ -440,6 +440,7 @@ void Desk::encoded(RequestKey key, std::shared_ptr<const Embeddings> embeddings,
   Open* open = find(key);
   if (!open || open->phase != Phase::encoding) return;
   open->request.embeddings = std::move(embeddings);
+  open->request.pictures.clear();  // nobody needs their bytes any more
   repeat_image_tokens(open->request);
   if (engine_.phase == EnginePhase::ready) {
     if (auto error = unfit(open->request)) return encode_failed(key, *error, now);

@@ -64,6 +64,15 @@ TEST_CASE("what ends a generation: the ids of the file and pieces known to end a
   CHECK_FALSE(vocabulary->ends(5000));
 }
 
+TEST_CASE("what stands for a picture cannot be typed; an ordinary word of that name stays one") {
+  auto vocabulary = vocabulary_of(small({{"<image>", 0, TokenKind::user_defined}, {"[IMG]", -1, TokenKind::normal}, {"<tool>", 0, TokenKind::user_defined}}));
+  REQUIRE(vocabulary);
+  CHECK(vocabulary->kind(259) == TokenKind::control);
+  CHECK(vocabulary->kind(260) == TokenKind::normal);
+  CHECK(vocabulary->kind(261) == TokenKind::user_defined);
+  CHECK_FALSE(vocabulary->ends(259));
+}
+
 TEST_CASE("flags and ids of the file win over the usual ones") {
   Writer out = small();
   out.put_bool("tokenizer.ggml.add_bos_token", false);

@@ -263,6 +263,58 @@ def crash(case):
     eyes.end()
 
 
+@test("a_picture_that_kills_vision_twice_is_refused")
+def killer(case):
+    eyes = Eyes(case, engine={"backoff_first_ms": 100})
+    eyes.script(jobs=[[["die", 11]], [["encode"]], [["die", 11]], [["encode"]]])
+    check_error(eyes.chat(b"evil").wait_end(5 * SCALE), 503, "vision_unavailable", "SIGSEGV")
+    eyes.answered(eyes.chat(b"cat"))
+    check_error(eyes.chat(b"evil", text="again").wait_end(5 * SCALE), 503, "vision_unavailable", "SIGSEGV")
+    starts = len(eyes.log("start"))
+    check_error(eyes.chat(b"dog", b"evil").wait_end(SCALE), 400, "image_invalid", "messages[0].content[2]", "died 2 times")
+    check(len(eyes.log("start")) == starts, "nothing was started for it", eyes.log("start"))
+    eyes.well()
+    eyes.end()
+
+
+@test("reload_switches_pictures_on_and_off")
+def reload(case):
+    eyes = Eyes(case, exe=None, wait=None)
+    daemon, settings = eyes.daemon, eyes.daemon.config.pop("vision")
+    daemon.put("fake_vision.py", "vision")
+    daemon.write_config()
+    daemon.start()
+
+    def reload(vision):
+        daemon.config["vision"] = vision
+        daemon.write_config()
+        daemon.signal(signal.SIGHUP)
+    check_error(eyes.chat(b"cat").wait_end(5 * SCALE), 400, "image_invalid", "takes no images")
+    reload(settings)
+    eyes.await_state("unloaded")
+    eyes.answered(eyes.chat(b"cat"))
+    pid = eyes.status()["pid"]
+    reload({**settings, "image_bytes": 2})
+    await_until(lambda: eyes.chat(b"cat").wait_end(5 * SCALE).status == 400, 5 * SCALE, "a limit holds for new requests")
+    reload({**settings, "args": ["another"], "encode_s": 1})
+    eyes.await_state("unloaded")  # stopped since nothing is with it
+    eyes.script(jobs=[[["silent"]]])
+    check_error(eyes.chat(b"cat").wait_end(5 * SCALE), 503, "vision_unavailable", "1 s (vision.encode_s)")
+    check(json.loads(eyes.log("args")[-1]) == ["another"] and eyes.status()["pid"] != pid, "the next start has the new arguments", eyes.log("args"))
+    reload({**settings, "exe": "./nowhere"})
+    await_until(lambda: "nowhere" in daemon.stderr(), 5 * SCALE, "a program that is not there is logged")
+    eyes.script()
+    await_until(lambda: eyes.chat(b"dog").wait_end(5 * SCALE).status == 200, 5 * SCALE, "and changes nothing")
+    reload({})
+    eyes.await_state("absent")
+    await_until(lambda: not eyes.children(), 5 * SCALE, "its child is stopped", 0.02)
+    check_error(eyes.chat(b"cat").wait_end(5 * SCALE), 400, "image_invalid", "takes no images")
+    reload(settings)
+    eyes.await_state("unloaded")
+    eyes.well()
+    eyes.end()
+
+
 @test("vision_wrong_records")
 def wrong_records(case):
     good = record(2, 7).decode("latin-1")
@@ -314,8 +366,8 @@ def cannot_start(case):
 def back_off(case):
     eyes = Eyes(case, engine={"backoff_first_ms": 60000, "backoff_max_s": 60})
     eyes.script(jobs=[[["die", 9]]])
-    for _ in range(2):
-        check_error(eyes.chat(b"cat").wait_end(5 * SCALE), 503, "vision_unavailable", "SIGKILL")
+    for picture in (b"ant", b"bee"):
+        check_error(eyes.chat(picture).wait_end(5 * SCALE), 503, "vision_unavailable", "SIGKILL")
     eyes.await_state("backoff")
     for stream in (False, True):
         refused = eyes.chat(b"cat", stream=stream).wait_end(SCALE)

@@ -114,7 +114,8 @@ struct Room {
     request.image_token = 9;
     for (size_t i = 0; i < pictures.size(); ++i) {
       request.prompt.push_back(9);
-      request.pictures.push_back({std::make_shared<const std::string>(pictures[i]), "messages[0].content[" + std::to_string(i) + "]"});
+      request.pictures.push_back({std::make_shared<const std::string>(pictures[i]), "messages[0].content[" + std::to_string(i) + "]",
+                                  std::hash<std::string>{}(pictures[i])});
     }
     last = desk.submit(std::move(request), std::make_unique<Sink>(ending), hands.clock);
     vision.run_pending();
@@ -281,12 +282,12 @@ TEST_CASE("ERR is the picture's fault and names the part; an exit that follows j
 
 TEST_CASE("A crash in ENC names the signal; a second one in a row blocks the start, and pictures are refused at once", "[vision]") {
   Room room;
-  const auto first = room.ask();
+  const auto first = room.ask({"ant"});
   room.ready();
   room.stored(1);
   room.died();
   CHECK(error_of(first).message == "the vision child died while it encoded messages[0].content[0]: killed by signal 11 (SIGSEGV)");
-  const auto second = room.ask(), third = room.ask({"dog"});
+  const auto second = room.ask({"bee"}), third = room.ask({"dog"});
   room.ready();
   room.stored(2);
   room.died();
@@ -294,15 +295,41 @@ TEST_CASE("A crash in ENC names the signal; a second one in a row blocks the sta
   CHECK(room.vision.child().state() == ChildState::backoff);
   CHECK_THAT(error_of(third).message, Contains("back-off") && Contains("engine.backoff_first_ms") && Contains("SIGSEGV"));
   CHECK(error_of(third).retry_after_s >= 10);
-  CHECK(error_of(room.ask()).retry_after_s >= 10);
+  CHECK(error_of(room.ask({"fox"})).retry_after_s >= 10);
   CHECK(room.hands.calls.back() != "spawn 3");
   room.pass(Seconds(12));
   CHECK(room.vision.child().state() == ChildState::failed);  // it waits for a picture
-  room.ask();
+  room.ask({"gnu"});
   CHECK(room.hands.calls.back() == "spawn 3");
   room.ready();
   room.encoded(5);  // a right record proves the child
   CHECK(room.vision.child().failures() == 0);
+}
+
+TEST_CASE("A picture on which the child died twice is refused for ten minutes, and others are not", "[vision]") {
+  Room room;
+  room.ask({"evil"});
+  room.ready();
+  room.stored(1);
+  room.died();
+  const auto between = room.ask({"cat"});
+  room.ready();
+  room.encoded(2);
+  room.vision.joined(room.last, room.embeddings({2}));
+  room.ask({"evil"});
+  room.stored(3);
+  room.pass(Seconds(2));  // silent counts like a crash
+  room.vision.tree_empty();
+  const auto refused = room.ask({"dog", "evil", "evil"});
+  CHECK(error_of(refused).code == turn::ErrorCode::image_invalid);
+  CHECK(error_of(refused).message ==
+        "messages[0].content[1] is refused for some minutes: the vision child died 2 times while it encoded this very picture.");
+  CHECK(room.hands.calls.back() != "spawn 3");  // not even started for it
+  const auto good = room.ask({"cat"});
+  CHECK(room.hands.calls.back() == "spawn 3");
+  room.hands.clock += std::chrono::minutes(11);
+  const auto later = room.ask({"evil"});
+  CHECK_FALSE(later->has_value());
 }
 
 TEST_CASE("READY and OK alone prove nothing: a wrong record is the child's failure", "[vision]") {

@@ -36,6 +36,7 @@ TEST_CASE("The image token is found in the vocabulary, with the markers around i
   const auto lone = find_image_markers(*make_vocabulary({{"<image>", 0, TokenKind::control}}), "");
   CHECK(*lone == ImageMarkers{first_own, {}, {}});
   CHECK(*find_image_markers(*make_vocabulary({}), "") == std::nullopt);
+  CHECK(*find_image_markers(*make_vocabulary({{"<image>", -1}}), "") == std::nullopt);  // an ordinary word of that name
 }
 
 TEST_CASE("A name of one's own: a control token of the vocabulary, or an error that names the key", "[image_markers]") {
