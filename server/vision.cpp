@@ -64,8 +64,8 @@ process::DriverOptions Vision::options(const config::Config& config, const confi
 }
 
 Result<void> Vision::make(const config::Config& config, process::DriverOptions options) {
-  auto folder = process::PictureFolder::make(
-      process::picture_folder_place(std::getenv("RUNTIME_DIRECTORY"), std::getenv("XDG_RUNTIME_DIR"), std::getenv("TMPDIR")));
+  auto folder = process::PictureFolder::make_in_one_of(
+      process::picture_folder_places(std::getenv("RUNTIME_DIRECTORY"), std::getenv("XDG_RUNTIME_DIR"), std::getenv("TMPDIR")));
   if (!folder) return Error{folder.error()};
   for (const std::string& path : folder->swept()) log_.info("removed " + path + ", which a daemon that was killed had left");
   process::DriverObserver observer;

@@ -56,27 +56,38 @@ std::vector<std::string> sweep(const std::string& place) {
 
 }  // namespace
 
-std::string picture_folder_place(const char* runtime_directory, const char* xdg_runtime_dir, const char* tmpdir) {
+std::vector<std::string> picture_folder_places(const char* runtime_directory, const char* xdg_runtime_dir, const char* tmpdir) {
+  std::vector<std::string> places;
   const std::string_view own = runtime_directory ? std::string_view(runtime_directory) : std::string_view();
   for (const std::string_view place : {own.substr(0, own.find(':')), std::string_view(xdg_runtime_dir ? xdg_runtime_dir : ""),
-                                       std::string_view(tmpdir ? tmpdir : "")}) {
-    if (place.starts_with('/')) return std::string(place);
+                                       std::string_view(tmpdir ? tmpdir : ""), std::string_view("/tmp")}) {
+    if (place.starts_with('/')) places.emplace_back(place);
   }
-  return "/tmp";
+  return places;
+}
+
+Result<PictureFolder> PictureFolder::make_in_one_of(const std::vector<std::string>& places) {
+  std::string tried;
+  for (const std::string& place : places) {
+    auto folder = make(place);
+    if (folder) return folder;
+    tried += (tried.empty() ? "" : "; ") + folder.error();
+  }
+  return Error{tried + "; set TMPDIR to a place that can be written"};
 }
 
 Result<PictureFolder> PictureFolder::make(const std::string& place) {
   std::vector<std::string> swept = sweep(place);
   for (int i = 0; i < tries; ++i) {
     std::string path = place + "/" + std::string(prefix) + "XXXXXX";
-    if (::mkdtemp(path.data()) == nullptr) return Error{"cannot make a folder for pictures in " + place + ": " + std::strerror(errno) + "; set TMPDIR to a place that can be written"};
+    if (::mkdtemp(path.data()) == nullptr) return Error{"cannot make a folder for pictures in " + place + ": " + std::strerror(errno)};
     UniqueFd lock = lock_folder(path);
     if (!lock || !still_there(path, lock)) continue;
     PictureFolder folder(std::move(path), std::move(lock));
     folder.swept_ = std::move(swept);
     return folder;
   }
-  return Error{"cannot keep a folder for pictures in " + place + ": others remove it; set TMPDIR to a place of its own"};
+  return Error{"cannot keep a folder for pictures in " + place + ": others remove it"};
 }
 
 PictureFolder::~PictureFolder() {

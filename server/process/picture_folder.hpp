@@ -11,14 +11,15 @@
 
 namespace vigil::process {
 
-// Where it is made: RUNTIME_DIRECTORY (the service's own), else XDG_RUNTIME_DIR, else TMPDIR, else /tmp. Values that are not absolute paths
-// count as absent; of a list the first counts.
-std::string picture_folder_place(const char* runtime_directory, const char* xdg_runtime_dir, const char* tmpdir);
+// Where it is made, the first that can be written: RUNTIME_DIRECTORY (the service's own), XDG_RUNTIME_DIR, TMPDIR, /tmp. Values that are not
+// absolute paths count as absent; of a list the first counts.
+std::vector<std::string> picture_folder_places(const char* runtime_directory, const char* xdg_runtime_dir, const char* tmpdir);
 
 class PictureFolder {
  public:
   // Makes <place>/vigil-pictures-XXXXXX. Sweeps others of ours there whose daemon is dead. An error names the path.
   static Result<PictureFolder> make(const std::string& place);
+  static Result<PictureFolder> make_in_one_of(const std::vector<std::string>& places);
   PictureFolder(PictureFolder&&) noexcept = default;
   PictureFolder& operator=(PictureFolder&&) = delete;
   ~PictureFolder();                       // removes it with everything in it

@@ -103,10 +103,16 @@ TEST_CASE("Joined records lie one behind the other", "[embeddings]") {
 }
 
 TEST_CASE("The place of the private folder", "[embeddings]") {
-  CHECK(picture_folder_place("/run/own:/run/other", "/run/user/1", "/t") == "/run/own");
-  CHECK(picture_folder_place(nullptr, "/run/user/1", "/t") == "/run/user/1");
-  CHECK(picture_folder_place("", "", "/t") == "/t");
-  CHECK(picture_folder_place("relative", "also", nullptr) == "/tmp");
+  using Places = std::vector<std::string>;
+  CHECK(picture_folder_places("/run/own:/run/other", "/run/user/1", "/t") == Places{"/run/own", "/run/user/1", "/t", "/tmp"});
+  CHECK(picture_folder_places(nullptr, "/run/user/1", "/t") == Places{"/run/user/1", "/t", "/tmp"});
+  CHECK(picture_folder_places("relative", "", nullptr) == Places{"/tmp"});
+  Files files;
+  const auto made = PictureFolder::make_in_one_of({"/no/such/place", files.path(".")});
+  REQUIRE(made.ok());
+  CHECK_THAT(made->path(), Contains(files.path(".")));
+  CHECK_THAT(PictureFolder::make_in_one_of({"/no/such/place", "/nor/this"}).error(),
+             Contains("/no/such/place") && Contains("/nor/this") && Contains("No such file") && Contains("TMPDIR"));
 }
 
 TEST_CASE("The private folder is swept when its daemon is dead, and only then", "[embeddings]") {
