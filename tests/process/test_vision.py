@@ -504,6 +504,8 @@ def eager(case):
     status = eyes.await_state("ready")
     check(status["generation"] == 1 and status["pid"] in eyes.children() and status["reason"] == "", "the status", status)
     check(json.loads(eyes.log("args")[0]) == ["--projector", "mine"], "a foreign program gets vision.args alone", eyes.log("args"))
+    shown = case.vigil("status", "--url", f"http://127.0.0.1:{eyes.daemon.port}").stdout
+    check(f"vision    ready, generation 1, pid {status['pid']}" in shown, "for people too", shown)
     eyes.answered(eyes.chat(b"cat"))
     os.kill(status["pid"], signal.SIGKILL)
     check("SIGKILL" in eyes.await_state("failed")["reason"], "why", eyes.status())
