@@ -123,10 +123,13 @@ Daemon::Daemon(const config::Loaded& loaded, const config::Sources& sources, con
       keeper_watch_(io_, keeper, instance, [this](const std::string& line) { log_.error(line); }),
       driver_(io_, driver_options(installed, last_stamp_), child_limits(config_.engine), driver_observer()),
       desk_(desk_limits(config_), driver_, desk_observer()), api_(surroundings()),
-      server_(io_, server_options(loaded), http::api_routes(api_), server_observer()) {
+      server_(io_, server_options(loaded, connections_with_room(loaded.config.http.connections)), http::api_routes(api_), server_observer()) {
   driver_.attach(desk_);
   vision_.emplace(io_, log_, desk_, instance, open_files);
   for (const auto& note : loaded.notes) log_.warning(note);
+  if (const int64_t room = connections_with_room(config_.http.connections); config_.http.connections > 0 && room < config_.http.connections)
+    log_.warning("the open-file limit leaves room for " + std::to_string(room) + " connections, not for " + std::to_string(config_.http.connections) +
+                 " (http.connections; LimitNOFILE)");
 }
 
 process::DriverOptions Daemon::driver_options(const Installed& installed, uint64_t vocabulary) const {
@@ -373,7 +376,7 @@ void Daemon::install(const config::Loaded& loaded, const Installed& installed, s
   const std::string host = config_.host;
   config_ = loaded.config;
   installed_ = installed;
-  http::ServerOptions options = server_options(loaded);
+  http::ServerOptions options = server_options(loaded, connections_with_room(loaded.config.http.connections));
   options.bound_host = host;
   server_.set_options(std::move(options));
   desk_.set_limits(desk_limits(config_));

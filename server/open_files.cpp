@@ -3,6 +3,8 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
+
 namespace vigil {
 
 uint64_t raise_open_files() {
@@ -12,6 +14,15 @@ uint64_t raise_open_files() {
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
   return original;
+}
+
+int64_t connections_with_room(int64_t wanted) {
+  constexpr int64_t kept = 160;  // children and their pipes, files, and 64 connections that are told that there are too many
+  constexpr int64_t least = 16;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > static_cast<rlim_t>(INT32_MAX)) return wanted;
+  const int64_t room = std::max(static_cast<int64_t>(limit.rlim_cur) - kept, least);
+  return wanted > 0 ? std::min(wanted, room) : room;
 }
 
 }  // namespace vigil

@@ -34,9 +34,10 @@ turn::DeskLimits desk_limits(const config::Config& config) {
   return limits;
 }
 
-http::ServerOptions server_options(const config::Loaded& loaded) {
+http::ServerOptions server_options(const config::Loaded& loaded, int64_t connections) {
   http::ServerOptions options;
   options.limits = loaded.config.http;
+  options.limits.connections = connections;
   options.api_keys = loaded.api_keys;
   options.cors_origins = loaded.config.cors_origins;
   options.allowed_hosts = loaded.config.allowed_hosts;

@@ -24,15 +24,6 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
-// Runs over what the client sent, never over the secret, and never stops early.
-bool equal_in_constant_time(std::string_view presented, std::string_view secret) {
-  if (secret.empty()) return false;
-  unsigned difference = presented.size() == secret.size() ? 0U : 1U;
-  for (size_t i = 0; i < presented.size(); ++i)
-    difference |= static_cast<unsigned>(static_cast<unsigned char>(presented[i]) ^ static_cast<unsigned char>(secret[i % secret.size()]));
-  return difference == 0;
-}
-
 std::string_view bearer_token(std::string_view authorization) {
   constexpr std::string_view scheme = "bearer";
   if (authorization.size() <= scheme.size() || lower(authorization.substr(0, scheme.size())) != scheme) return {};

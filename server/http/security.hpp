@@ -14,6 +14,17 @@ namespace vigil::http {
 
 using HeaderList = std::vector<std::pair<std::string, std::string>>;
 
+// Whether they are equal. Looks at every byte of what was presented, wherever the first wrong one stands, so that the time it takes tells
+// nothing of the secret. `presented` has size() and [].
+template <typename Bytes>
+bool equal_in_constant_time(const Bytes& presented, std::string_view secret) {
+  if (secret.empty()) return false;
+  unsigned difference = presented.size() == secret.size() ? 0U : 1U;
+  for (size_t i = 0; i < presented.size(); ++i)
+    difference |= static_cast<unsigned>(static_cast<unsigned char>(presented[i]) ^ static_cast<unsigned char>(secret[i % secret.size()]));
+  return difference == 0;
+}
+
 // The index of a configured key that the request carries as `Authorization: Bearer KEY` (scheme in any case) or `x-api-key: KEY`.
 // The time taken does not depend on how much of a key was right.
 std::optional<size_t> matching_key(const RequestHead& head, const std::vector<std::string>& keys);

@@ -453,3 +453,23 @@ def request_ids(case):
     for conn in held:
         conn.close()
     daemon.alive()
+
+
+@test("short_descriptors_leave_room_for_children")
+def short_descriptors(case):
+    """A process that may open few files: connections that nobody uses give way, and an engine can be started with the house full."""
+    daemon = case.daemon(prefix=["bash", "-c", 'ulimit -n 200; exec "$@"', "bash"])
+    check("room for 40 connections" in daemon.stderr(), "said at the start", daemon.stderr())
+    idle = [daemon.connect() for _ in range(30)]
+    for conn in idle:
+        conn.request("GET", "/health").wait_end()
+    waiting = [daemon.connect().send(post_head(5)) for _ in range(39)]  # they take the places of the idle ones
+    await_until(lambda: sum(conn.ended is not None for conn in idle) >= 29, 5 * SCALE, "idle ones give way")
+    last = daemon.connect()
+    last.request("POST", "/v1/chat/completions", {"messages": [{"role": "user", "content": "hi"}]})
+    refused = daemon.connect().send(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").wait_end(5 * SCALE)
+    check_error(refused, 429, "queue_full", "http.connections")
+    check_answer(last.wait_end(10 * SCALE), case.letters.text(3))  # the engine was started with no place left
+    for conn in waiting:
+        conn.close()
+    daemon.alive()

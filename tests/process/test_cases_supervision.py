@@ -311,3 +311,13 @@ def err_then_nothing(case):
     check(daemon.fake.starts == 1 and not daemon.fake.stops(), "by the same engine", daemon.fake.log())
     run_for(0.1)
     daemon.alive()
+
+
+@test("a_quiet_load_is_no_stall")
+def quiet_load(case):  # seed S5
+    daemon = case.daemon(engine={"stall_s": 1, "silence_s": 1, "ready_s": 20})
+    daemon.fake.script(load=[["sleep", 4]])
+    chat = daemon.chat().wait_end(4 + 5 * SCALE)
+    check_answer(chat, case.letters.text(3))
+    check(chat.took_s > 3.9 and daemon.fake.starts == 1, "no output and no CPU time while it loads is nobody's fault", chat.took_s, daemon.fake.log("start"))
+    daemon.alive()

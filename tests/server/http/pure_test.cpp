@@ -98,6 +98,22 @@ TEST_CASE("keys: scheme in any case, both headers, several keys, no prefix and n
   CHECK_FALSE(matching_key(head_with({{"x-api-key", "x"}}), {""}));
 }
 
+TEST_CASE("the comparison of keys looks at every byte, wherever the first wrong one stands") {
+  struct Counting {
+    std::string text;
+    mutable size_t looks = 0;
+    size_t size() const { return text.size(); }
+    char operator[](size_t i) const { return ++looks, text[i]; }
+  };
+  const std::string secret = "0123456789";
+  for (const char* presented : {"0123456789", "X123456789", "012345678X", "XXXXXXXXXX", "0123", "01234567890123456789", "X"}) {
+    const Counting bytes{presented};
+    CHECK(equal_in_constant_time(bytes, secret) == (secret == presented));
+    CHECK(bytes.looks == bytes.text.size());
+  }
+  CHECK_FALSE(equal_in_constant_time(Counting{""}, ""));
+}
+
 TEST_CASE("hosts without a key") {
   ServerOptions options;
   options.bound_host = "192.168.1.5";
