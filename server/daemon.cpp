@@ -127,9 +127,7 @@ Daemon::Daemon(const config::Loaded& loaded, const config::Sources& sources, con
   driver_.attach(desk_);
   vision_.emplace(io_, log_, desk_, instance, open_files);
   for (const auto& note : loaded.notes) log_.warning(note);
-  if (const int64_t room = connections_with_room(config_.http.connections); config_.http.connections > 0 && room < config_.http.connections)
-    log_.warning("the open-file limit leaves room for " + std::to_string(room) + " connections, not for " + std::to_string(config_.http.connections) +
-                 " (http.connections; LimitNOFILE)");
+  if (const std::string note = note_on_connections(config_.http.connections); !note.empty()) log_.warning(note);
 }
 
 process::DriverOptions Daemon::driver_options(const Installed& installed, uint64_t vocabulary) const {

@@ -25,4 +25,10 @@ int64_t connections_with_room(int64_t wanted) {
   return wanted > 0 ? std::min(wanted, room) : room;
 }
 
+std::string note_on_connections(int64_t wanted) {
+  const int64_t room = connections_with_room(wanted);
+  if (wanted <= 0 || room >= wanted) return {};
+  return "the open-file limit leaves room for " + std::to_string(room) + " connections, not for " + std::to_string(wanted) + " (http.connections; LimitNOFILE)";
+}
+
 }  // namespace vigil

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace vigil {
 
@@ -10,5 +11,6 @@ uint64_t raise_open_files();
 
 // How many connections of `wanted` (0 = any number) this process may hold open and still have descriptors for children and files.
 int64_t connections_with_room(int64_t wanted);
+std::string note_on_connections(int64_t wanted);  // when these are fewer; empty when not
 
 }  // namespace vigil
