@@ -146,6 +146,7 @@ process::DriverObserver Daemon::driver_observer() {
   process::DriverObserver observer;
   observer.log = [this](const std::string& line) { log_.info(line); };
   observer.stderr_output = [this](supervise::Generation generation, std::string_view bytes) { child_log_.write(generation, bytes, steady_now()); };
+  observer.output_begins = [this] { server_.gather(); };
   observer.output_taken = [this] { server_.flush(); };
   observer.state_changed = [this] {
     const auto& child = driver_.child();

@@ -54,7 +54,7 @@ struct Server::State : std::enable_shared_from_this<Server::State> {
   State(asio::io_context& io_context, ServerOptions options, RouteTable routes, ServerObserver observer)
       : io(io_context), context(std::make_shared<SessionContext>(
                             SessionContext{std::make_shared<const ServerOptions>(std::move(options)), std::move(routes),
-                                           std::move(observer), {}, {}, {}, {}, false, 0, 0, 0, {}, 0, false})) {
+                                           std::move(observer), {}, {}, {}, {}, false, false, 0, 0, 0, {}, 0, false})) {
     std::random_device random;
     context->id_prefix = random_prefix(random);
     context->key_salt = (static_cast<uint64_t>(random()) << 32) ^ random();
@@ -168,7 +168,12 @@ void Server::set_options(ServerOptions options) {
 
 size_t Server::open_connections() const { return state_->context->open.size(); }
 
-void Server::flush() { Session::flush_all(*state_->context); }
+void Server::gather() { state_->context->gathering = true; }
+
+void Server::flush() {
+  state_->context->gathering = false;
+  Session::flush_all(*state_->context);
+}
 
 void Server::stop_accepting() {
   state_->context->draining = true;

@@ -36,6 +36,7 @@ class Server {
 
   void set_options(ServerOptions options);       // holds for requests that begin afterwards
   size_t open_connections() const;
+  void gather();                                 // a flush() comes before the end of this turn of the loop: nothing else need see to it
   void flush();                                  // writes now what the answers have gathered, else the end of the loop's turn does
 
   // ---- the end, in this order

@@ -38,7 +38,7 @@ struct SessionContext {
   std::unordered_map<Session*, std::shared_ptr<Session>> open;
   std::function<void()> closed;                  // a session has gone
   std::vector<std::shared_ptr<Session>> unflushed, flushing;  // those with output that has not been offered to their sockets
-  bool flush_posted = false;
+  bool flush_posted = false, gathering = false;  // who will flush them: a posted handler, whoever called gather()
   size_t body_bytes_held = 0;                    // of http.body_total_bytes
   uint64_t connections = 0, requests = 0;        // counters that ids are made of
   std::string id_prefix;                         // random for each start of the daemon

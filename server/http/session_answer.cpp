@@ -231,7 +231,7 @@ void Session::check_pressure() {
 void Session::post_flush() {
   if (std::exchange(flush_wanted_, true)) return;
   context_->unflushed.push_back(shared_from_this());
-  if (std::exchange(context_->flush_posted, true)) return;
+  if (context_->gathering || std::exchange(context_->flush_posted, true)) return;
   asio::post(socket_.get_executor(), [context = context_] {
     context->flush_posted = false;
     flush_all(*context);

@@ -13,6 +13,18 @@ namespace {
 // What may wait for a child that does not read its stdin: two of the longest prompts. More is dropped, and a limit ends the request.
 constexpr size_t unwritten_limit_bytes = 2 * protocol::max_line_to_child_bytes;
 
+// Tells of a batch's two ends, whatever happens between them: clients wait for what follows the second.
+struct Batch {
+  explicit Batch(const DriverObserver& told) : observer(told) {
+    if (observer.output_begins) observer.output_begins();
+  }
+  ~Batch() {
+    if (observer.output_taken) observer.output_taken();
+  }
+  Batch(const Batch&) = delete;
+  const DriverObserver& observer;
+};
+
 }  // namespace
 
 ChildHost::ChildHost(boost::asio::io_context& io, DriverOptions options, DriverObserver observer, Mind& mind)
@@ -95,10 +107,12 @@ ProcessEvents ChildHost::events(supervise::Generation generation) {
 
 void ChildHost::output(supervise::Generation generation, std::string_view bytes) {
   notice_lateness();
-  splitter_.feed(bytes, [&](protocol::LineSplitter::Line line) {
-    if (generation == mind_.child().generation()) mind_.stdout_line(line.text, line.overlong);
-  });
-  if (observer_.output_taken) observer_.output_taken();  // before the rest: clients wait for it
+  {
+    const Batch batch(observer_);
+    splitter_.feed(bytes, [&](protocol::LineSplitter::Line line) {
+      if (generation == mind_.child().generation()) mind_.stdout_line(line.text, line.overlong);
+    });
+  }
   rearm();
 }
 

@@ -37,7 +37,8 @@ struct DriverOptions {
 struct DriverObserver {
   std::function<void(const std::string& line)> log;
   std::function<void(supervise::Generation generation, std::string_view bytes)> stderr_output;
-  std::function<void()> output_taken;                   // what was read of stdout at once has been given to the mind, line by line
+  // Around every batch of lines (what was read of stdout at once) that is given to the mind.
+  std::function<void()> output_begins, output_taken;
   std::function<void()> state_changed;
   std::function<void()> started;                        // a process was spawned
   std::function<void(supervise::Trouble why)> killed;   // a limit of ours ended it

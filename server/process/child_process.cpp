@@ -129,7 +129,7 @@ void ChildProcess::watch_output() {
   out_.async_wait(stream_descriptor::wait_read, [self = shared_from_this()](const error_code& error) {
     self->waiting_output_ = false;
     if (error || self->closed_ || self->paused_) return;
-    if (self->read_output(output_turn_bytes)) self->watch_output();
+    if (self->read_output(output_turn_bytes, Until::short_read)) self->watch_output();
   });
 }
 
@@ -141,12 +141,13 @@ void ChildProcess::watch_errors() {
   });
 }
 
-bool ChildProcess::read_output(size_t budget) {
+bool ChildProcess::read_output(size_t budget, Until until) {
   if (reading_) return true;  // drain() from inside a report: the outer read goes on
   while (budget > 0 && out_.is_open() && !closed_ && (!paused_ || exited_)) {
     if (!executed_ && !check_exec()) return false;  // nothing it printed may be told before it was told to run
     size_t got = 0;
-    const Read result = read_some(out_, buffer_, budget, got);
+    const size_t asked = std::min(budget, buffer_.size());
+    const Read result = read_some(out_, buffer_, asked, got);
     if (result == Read::nothing) return true;
     if (result == Read::ended) {
       shut(out_);
@@ -156,6 +157,7 @@ bool ChildProcess::read_output(size_t budget) {
     reading_ = true;
     events_.output({buffer_.data(), got});
     reading_ = false;
+    if (until == Until::short_read && got < asked) break;  // the pipe was empty; the next wait tells of more, or of its end
     budget -= std::min(budget, got);
   }
   return out_.is_open() && !closed_;
@@ -182,7 +184,7 @@ bool ChildProcess::read_errors(size_t budget) {
 void ChildProcess::drain() {
   if (closed_) return;
   read_errors(waiting_bytes(err_));  // first: its words may explain what stdout says
-  read_output(waiting_bytes(out_));
+  read_output(waiting_bytes(out_), Until::empty);
   check_exit();
 }
 

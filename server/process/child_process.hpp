@@ -52,7 +52,8 @@ class ChildProcess : public std::enable_shared_from_this<ChildProcess> {
   void watch_errors();
   void watch_exit();
   bool check_exec();                  // false: it failed, and that was reported
-  bool read_output(size_t budget);    // false: nothing more to come, or closed
+  enum class Until : uint8_t { short_read, empty };
+  bool read_output(size_t budget, Until until);  // false: nothing more to come, or closed
   bool read_errors(size_t budget);
   void write_next();
   void check_exit();
