@@ -1,6 +1,7 @@
 // The desk's leases: what an engine says about one, and how each ends. Not here: who gets the next one (desk.cpp).
 #include <algorithm>
 #include <exception>
+#include <set>
 #include <utility>
 
 #include "server/turn/desk_parts.hpp"
@@ -10,6 +11,7 @@ namespace vigil::turn {
 void Desk::engine_lost(Generation generation, const EngineLoss& loss, TimePoint now) {
   unpause();
   std::vector<LeaseId> ids;
+  std::set<uint64_t> suspects;
   for (const auto& [id, lease] : leases_) {
     if (lease->generation == generation) ids.push_back(id);
   }
@@ -23,7 +25,8 @@ void Desk::engine_lost(Generation generation, const EngineLoss& loss, TimePoint 
     const bool its_fault = error.code == ErrorCode::engine_crashed ||
                            ((error.code == ErrorCode::engine_stalled || error.code == ErrorCode::engine_silent) && !lease->stop_sent &&
                             (loss.particular.empty() || error.message != loss.error.message));
-    if (its_fault && lease->key != 0) crashes_.remember(lease->fingerprint, limits_.crash_memory, now);
+    // Copies of a request that ran side by side have seen one death.
+    if (its_fault && lease->key != 0 && suspects.insert(lease->fingerprint).second) crashes_.remember(lease->fingerprint, limits_.crash_memory, now);
     if (lease->error_pending) error = {ErrorCode::engine_error, lease->error + " (" + error.message + ")", "", error.retry_after_s};
     if (Open* open = find(lease->key)) {
       open->lease = 0;

@@ -45,6 +45,11 @@ size_t Oracle::waiting() const {
   return static_cast<size_t>(std::count_if(calls_.begin(), calls_.end(), [](const auto& call) { return call->waiting(); }));
 }
 
+// Copies of a request that die together died once.
+static void one_death(std::vector<TimePoint>& deaths, TimePoint now) {
+  if (deaths.empty() || deaths.back() != now) deaths.push_back(now);
+}
+
 Call& Oracle::submit(std::unique_ptr<Call> call, size_t queued) {
   calls_.push_back(std::move(call));
   Call& made = *calls_.back();
@@ -157,9 +162,9 @@ void Oracle::ended(Call& call, const turn::Ending& ending) {
     (submitting_ == call.index ? rejected_ : failed_) += 1;
     justify(call, *failed);
     const ErrorCode code = failed->error.code;
-    if (call.started && code == ErrorCode::engine_crashed) crashes_[call.fingerprint].push_back(clock_.now());
+    if (call.started && code == ErrorCode::engine_crashed) one_death(crashes_[call.fingerprint], clock_.now());
     if (call.started && (code == ErrorCode::engine_crashed || code == ErrorCode::engine_stalled || code == ErrorCode::engine_silent || code == ErrorCode::engine_error)) {
-      suspicions_[call.fingerprint].push_back(clock_.now());
+      one_death(suspicions_[call.fingerprint], clock_.now());
     }
   } else if (const auto* finished = std::get_if<turn::Finished>(&ending.how)) {
     ++served_;

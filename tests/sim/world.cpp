@@ -67,7 +67,9 @@ void World::draw_limits() {
   desk_limits_.queue_wait = milliseconds(dice_.between(3000, 20000));
   desk_limits_.queue_warn = seconds(10);
   desk_limits_.slow_reader_wait = milliseconds(dice_.between(500, 3000));
-  desk_limits_.crash_memory = milliseconds(dice_.between(10000, 60000));
+  // No key of the configuration: a reload leaves it as it is.
+  const Duration memory = milliseconds(dice_.between(10000, 60000));
+  if (!driver_) desk_limits_.crash_memory = memory;
   desk_limits_.cancel_memory = milliseconds(dice_.between(2000, 20000));
   drain_ = milliseconds(dice_.between(500, 8000));
 }

@@ -172,3 +172,18 @@ TEST_CASE("shutting down ends requests whose pictures are being encoded", "[desk
   CHECK(record->code() == ErrorCode::shutting_down);
   CHECK(encoder.abandoned.size() == 1);
 }
+
+TEST_CASE("copies of a request that die with one engine have seen one death", "[desk]") {
+  Bench bench;
+  bench.ready(2);
+  bench.submit(16, 4, 77);
+  bench.submit(16, 4, 77);
+  REQUIRE(bench.port.started.size() == 2);
+  bench.desk->engine_lost(bench.view.generation, {{ErrorCode::engine_crashed, "gone", "", 1}, {}}, bench.now);
+  bench.phase(EnginePhase::failed);
+  bench.ready();
+  CHECK(bench.submit(16, 4, 77).second->endings.empty());
+  bench.desk->engine_lost(bench.view.generation, {{ErrorCode::engine_crashed, "gone", "", 1}, {}}, bench.now);
+  bench.phase(EnginePhase::failed);
+  CHECK(bench.submit(16, 4, 77).second->code() == ErrorCode::request_crashes_engine);
+}
