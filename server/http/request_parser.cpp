@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <functional>
 
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/parser.hpp>
@@ -96,6 +97,7 @@ struct RequestParser::State {
     parser.eager(false);  // the head alone first: errors are answered before any body is read
     parser.header_limit(static_cast<std::uint32_t>(std::min<size_t>(header_limit, UINT32_MAX)));
     parser.body_limit(boost::none);  // ours: a claim is judged by the gate, arrival by ArrivingBody
+    parser.on_chunk_header(check_extension);
   }
 
   void fail(turn::RequestError error) {
@@ -112,6 +114,11 @@ struct RequestParser::State {
   }
   void take_head();
 
+  // Beast lets a quoted extension hold anything, line feeds too: what a piece of it looks like would depend on where the pieces were cut.
+  std::function<void(std::uint64_t, std::string_view, beast::error_code&)> check_extension = [](std::uint64_t, std::string_view extension,
+                                                                                               beast::error_code& ec) {
+    if (extension.find_first_of("\r\n") != std::string_view::npos) ec = beast::http::error::bad_chunk_extension;
+  };
   beast::http::parser<true, ArrivingBody> parser;
   size_t header_bytes;
   size_t header_seen = 0;

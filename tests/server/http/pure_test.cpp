@@ -199,6 +199,10 @@ TEST_CASE("framing that could hide a second request is refused") {
   CHECK(parse("GET / HTTP/2.0\r\n\r\n").parser.progress() == Progress::failed);
   CHECK(parse("\x16\x03\x01\x02\x00\x01\r\n\r\n").parser.progress() == Progress::failed);
   CHECK(parse("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n").parser.progress() == Progress::failed);
+  // A line feed inside a quoted extension: refused wherever the pieces are cut.
+  CHECK(parse("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1;a=\"b\nc\"\r\nx\r\n0\r\n\r\n").parser.progress() == Progress::failed);
+  CHECK(parse("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0;a=\"b\nc\"\r\n\r\n").parser.progress() == Progress::failed);
+  CHECK(parse("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1;a=\"b c\"\r\nx\r\n0\r\n\r\n").parser.progress() == Progress::complete);
 }
 
 TEST_CASE("caps: header bytes, body bytes with and without a length, chunk lines; a claim allocates nothing") {
