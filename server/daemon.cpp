@@ -330,10 +330,7 @@ void Daemon::await_signal() {
 // A bad configuration, model or program changes nothing. Reading a vocabulary takes long enough to be a worker's.
 void Daemon::reload() {
   if (stopping_) return;
-  if (reloading_) {
-    reload_again_ = true;
-    return;
-  }
+  if (reloading_) return void(reload_again_ = true);
   const config::Loaded loaded = config::load(sources_);
   if (!loaded.ok()) {
     for (const auto& mistake : loaded.mistakes) log_.error("reload: " + mistake);

@@ -25,7 +25,7 @@ def never_ready(case):
     again = daemon.chat()
     status = daemon.await_engine("starting")
     check(status["engine"]["generation"] == 2, "the next request starts a second engine", status)
-    check(daemon.children(), "which runs")
+    await_until(daemon.children, SCALE, "which runs", 0.02)
     again.close()
     daemon.stop()
 
