@@ -129,7 +129,8 @@ class Conn:
             self.ended = self.ended or "eof"
             self.ended_at = now
             SELECTOR.unregister(self.socket)
-            if self.status is not None and not self.complete and "content-length" not in self.headers and not self.chunked:
+            undelimited = self.status is not None and "content-length" not in self.headers and not self.chunked
+            if undelimited and not self.complete and self.ended == "eof":
                 self.complete, self.complete_at = True, now  # a body that ends with the connection
             return
         self.first_byte_at = self.first_byte_at or now
