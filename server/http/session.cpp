@@ -320,9 +320,9 @@ void Session::await_request() {
 void Session::linger() {
   error_code ignored;
   socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+  open_.reset();  // answered and recorded; what comes from here on is no leaving
   if (input_ended_ || (context_->draining && !unread_)) return close();
   stage_ = Stage::lingering;
-  open_.reset();
   input_.clear();
   arm_stage(unread_ ? kLingerUnreadS : kLingerS);
   read();

@@ -325,6 +325,9 @@ TEST_CASE("a body cut by the end of input is a 400, not a request") {
   client.half_close();
   CHECK(client.answer().status == 400);
   CHECK(world.calls.empty());
+  REQUIRE(world.until([&] { return world.server->open_connections() == 0; }));
+  REQUIRE(world.finished.size() == 1);  // recorded once, and not as one whose client left
+  CHECK_FALSE(world.finished[0].left);
 }
 
 TEST_CASE("keys: which paths need one, several of them name the client") {
