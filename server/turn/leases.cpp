@@ -108,7 +108,7 @@ void Desk::on_token(Lease& lease, Open* open, const protocol::Token& token, Time
 }
 
 void Desk::on_done(Lease& lease, const protocol::Done& done, TimePoint now) {
-  if (!lease.tagged && done.generated > 0 && lease.tokens == 0 && !lease.stop_sent) {
+  if (!lease.tagged && done.generated > 0 && lease.tokens == 0) {
     log("a DONE for " + std::to_string(done.generated) + " tokens came for request " + lease.request_id +
         ", which has had none: taken for a stray and ignored");
     return;
