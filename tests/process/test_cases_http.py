@@ -452,6 +452,7 @@ def request_ids(case):
     check("http.connections" in error["message"] and "retry-after" in refused.headers, "one connection too many", error)
     for conn in held:
         conn.close()
+    await_until(lambda: daemon.get("/health").status == 200, 5 * SCALE, "room for connections again")  # that they left is still to be seen
     daemon.alive()
 
 

@@ -22,7 +22,7 @@ WAYS = ("close", "reset", "library")
 MANY = 30000               # tokens or chunks: no trial comes to their end
 BLOCKER = 1                # max_tokens of the request that others queue behind; trials have larger ones
 FORGOTTEN_S = 0.05         # for a second STOP, or a GEN of one that left, to show itself after a cell
-LIMIT_S = 5 * SCALE        # a trial that takes longer has failed
+LIMIT_S = 20 * SCALE       # a trial that takes longer has failed, however busy the machine
 
 
 class RawClient:
