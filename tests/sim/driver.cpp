@@ -22,7 +22,7 @@ struct Driver::Child final : EngineHost, std::enable_shared_from_this<Driver::Ch
   std::string out;
   size_t err = 0;
   bool executed = false, executed_told = false, output_ended = false, end_told = false, paused = false, reading = false;
-  bool exit_told = false, ending = false, killing = false, reaped = false, sweep_waits = false, closed = false;
+  bool mid_line = false, exit_told = false, ending = false, killing = false, reaped = false, sweep_waits = false, closed = false;
   std::optional<std::string> not_executed, exited;
   std::optional<TimePoint> held_until;                  // of output: a failure keeps it from us until then
 
@@ -49,10 +49,12 @@ struct Driver::Child final : EngineHost, std::enable_shared_from_this<Driver::Ch
     if (!driver.world_.frozen()) read_output();
   }
   void on_output(std::string_view bytes) override {
+    const bool whole = !mid_line && bytes.ends_with('\n');
+    mid_line = !bytes.ends_with('\n');
     if (driver.plan_.at(Point::output)) {
       driver.oracle_.excused.accusations = true;        // the daemon did not see what this engine did
       driver.note("FAULT: output");
-      if (driver.plan_.lost()) {
+      if (driver.plan_.lost() && whole) {               // half of it would make a new line with what follows
         driver.oracle_.excused.tokens = true;
         return;
       }
@@ -292,7 +294,7 @@ void Driver::run_soon() {
   if (plan_.at(Point::run_soon)) {
     note("FAULT: run_soon");
     delay = plan_.delay(100);
-    oracle_.forgive(delay);                             // whatever the orders start, starts later
+    oracle_.forgive_from_now(delay);                             // whatever the orders start, starts later
   }
   clock_.in(delay, [this] {
     if (world_.frozen()) soon_waits_ = true;
@@ -353,7 +355,7 @@ void Driver::rearm() {
     if (plan_.at(Point::timer)) {
       const Duration delay = plan_.delay(3000);
       note("FAULT: timer");
-      oracle_.forgive(delay);                           // nobody can be judged before it
+      oracle_.forgive_from_now(delay);                           // nobody can be judged before it
       clock_.in(delay, [this, epoch] {
         if (epoch == timer_epoch_) timer();
       });

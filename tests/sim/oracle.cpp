@@ -11,15 +11,22 @@ using turn::ErrorCode;
 
 // ---- time
 
-Mark Oracle::mark() const { return {clock_.now(), still_, paused_total()}; }
+Mark Oracle::mark() const { return {clock_.now(), still_total(), paused_total()}; }
+Duration Oracle::still_total() const { return still_ + (late_from_ ? std::min(clock_.now() - *late_from_, late_for_) : Duration::zero()); }
+bool Oracle::settled() const { return clock_.now() != disturbed_ && !(late_from_ && clock_.now() == *late_from_ + late_for_); }
 Duration Oracle::paused_total() const { return paused_ + (paused_since_ ? clock_.now() - paused_since_->at : Duration::zero()); }
-Duration Oracle::lived(const Mark& since) const { return clock_.now() - since.at - (still_ - since.still); }
+Duration Oracle::lived(const Mark& since) const { return clock_.now() - since.at - (still_total() - since.still); }
 Duration Oracle::judged(const Mark& since) const { return lived(since) - (paused_total() - since.paused); }
 Duration Oracle::by_the_clock(const Mark& since) const { return clock_.now() - since.at - (paused_total() - since.paused); }
 
 void Oracle::forgive(Duration stood_still) {
   still_ += stood_still;
   disturbed_ = clock_.now();
+}
+
+void Oracle::forgive_from_now(Duration delay) {
+  late_from_ = clock_.now();
+  late_for_ = delay;
 }
 
 void Oracle::limits(const supervise::ChildLimits& child, const turn::DeskLimits& desk, bool eager) {
@@ -153,7 +160,7 @@ void Oracle::ended(Call& call, const turn::Ending& ending) {
   if (ending.usage.prompt != call.prompt) fail("usage does not count the prompt of " + name(call));
   if (ending.usage.cached != call.cached) fail("usage does not repeat RESUME for " + name(call));
   if (ending.total_s < 0 || ending.queued_s > ending.total_s + 1e-9 || ending.first_token_s > ending.total_s + 1e-9) fail("impossible times for " + name(call));
-  if ((call.tokens == 0) != (ending.first_token_s == 0) && ending.total_s > 0.001) fail("a first token's time without a first token, " + name(call));
+  if ((ending.usage.generated == 0) != (ending.first_token_s == 0) && ending.total_s > 0.001) fail("a first token's time without a first token, " + name(call));
   call.ending = ending;
   forget_place(call);
   const auto* cancelled = std::get_if<turn::Cancelled>(&ending.how);
@@ -240,7 +247,7 @@ void Oracle::check(const turn::Snapshot& view, const supervise::Child& child, bo
   if (view.loading > 0 && !bounded_engine) fail("a request waits for a load that nobody bounds");
   if (view.running > 0 && !bounded_engine && !bounded_desk) fail("a request runs without a timer");
   if (view.queued > 0 && !bounded_desk && desk_limits_.queue_wait > Duration::zero()) fail("a request is queued without a timer");
-  if (clock_.now() == disturbed_) return;
+  if (!settled()) return;
   check_limits(child);
   check_liveness();
 }
@@ -284,7 +291,7 @@ void Oracle::check_waiting(const turn::Snapshot& view, const supervise::Child& c
   }
   if (unload_pending_ && view.queued + view.loading > 0) fail("a request waits although the engine is being unloaded");
   if (closed_ && view.queued + view.loading + view.encoding > 0) fail("a request waits although the daemon shuts down");
-  if (clock_.now() == disturbed_) return;
+  if (!settled()) return;
   for (const auto& call : calls_) {
     if (call->waiting() && call->queued && lived(call->queued->since) > call->queued->most) return fail(name(*call) + " waits longer than queue.wait_s");
   }

@@ -66,7 +66,8 @@ class Oracle {
     closed_ = mark();
     drain_ = drain;
   }
-  void forgive(Duration stood_still);                   // the daemon, or its view of one thing, stood still for so long
+  void forgive(Duration stood_still);                   // the daemon stood still for so long, until now
+  void forgive_from_now(Duration delay);                // something of the world's makes it late for so long from now on; once a world
   // A failure of the world's own makes some judgement impossible; each use says which.
   struct Excused {
     bool accusations = false;                           // what the daemon saw of this engine is not what it did
@@ -118,6 +119,8 @@ class Oracle {
   Duration judged(const Mark& since) const;             // ... or did not read
   Duration by_the_clock(const Mark& since) const;       // without pauses only: what a daemon may at most have counted
   Duration paused_total() const;
+  Duration still_total() const;
+  bool settled() const;                                 // what is due was due before this instant
   void fail(const std::string& what) { violation_(what); }
   std::string name(const Call& call) const { return "request " + std::to_string(call.index); }
 
@@ -162,6 +165,8 @@ class Oracle {
   Duration drain_{};
   TimePoint disturbed_{};                               // deadlines that moved now are due now: judged from the next instant on
   Duration still_{};
+  std::optional<TimePoint> late_from_;
+  Duration late_for_{};
 
   // requests
   struct Place {

@@ -237,7 +237,7 @@ void Oracle::lease_line(std::map<uint64_t, Lease>::iterator found, const protoco
   } else if (std::holds_alternative<protocol::EngineError>(event)) {
     lease.error = idle_from_ = mark();
   } else if (const auto* done = std::get_if<protocol::Done>(&event)) {
-    if (!lease.tagged && done->generated > 0 && lease.tokens == 0) return;  // a stray
+    if (!lease.tagged && done->generated > 0 && lease.tokens == 0 && !lease.must_stop) return;  // a stray; after a cancel it is the answer to that
     if (call.open()) call.done = done->finish;
     leases_.erase(found);
     idle_from_ = idle_since_ = mark();
@@ -328,21 +328,21 @@ void Oracle::settle_errors(Settle when) {
 }
 
 void Oracle::check_leases(const turn::Snapshot& view) {
-  int64_t settled = 0;  // what is certainly running
+  int64_t certain = 0;  // what is certainly running
   for (const auto& [id, lease] : leases_) {
     const Call& call = *calls_[lease.index];
-    if (!lease.perhaps_gone()) ++settled;
+    if (!lease.perhaps_gone()) ++certain;
     // One a line, so several of them take several lines.
     if (call.open() && lease.overdue > static_cast<int>(leases_.size())) fail("the engine has lost " + name(call) + ", and nothing happened");
     if (lease.must_stop && !lease.stop_written && !lease.perhaps_gone() && ready_ && ready_->stop) fail(name(call) + " is over, and its engine was not told to stop");
     if (lease.stop_written && !lease.must_stop) fail("STOP for " + name(call) + ", which goes on");
-    if (lease.error && call.open() && lived(*lease.error) > error_waits && clock_.now() != disturbed_) fail("the ERR of " + name(call) + " did not end it");
+    if (lease.error && call.open() && lived(*lease.error) > error_waits && settled()) fail("the ERR of " + name(call) + " did not end it");
   }
-  if (view.running < settled || view.running > static_cast<int64_t>(leases_.size())) {
+  if (view.running < certain || view.running > static_cast<int64_t>(leases_.size())) {
     fail("the status counts " + std::to_string(view.running) + " running, and the engine has " + std::to_string(leases_.size()));
   }
-  if (view.running == settled && std::erase_if(leases_, [](const auto& entry) { return entry.second.doubtful; }) > 0) idle_since_ = mark();
-  if (state_ == ChildState::ready && leases_.empty() && child_limits_.idle_unload > Duration::zero() && clock_.now() != disturbed_ &&
+  if (view.running == certain && std::erase_if(leases_, [](const auto& entry) { return entry.second.doubtful; }) > 0) idle_since_ = mark();
+  if (state_ == ChildState::ready && leases_.empty() && child_limits_.idle_unload > Duration::zero() && settled() &&
       lived(idle_since_) > child_limits_.idle_unload) {
     fail("an idle engine was not unloaded");
   }
@@ -415,7 +415,7 @@ void Oracle::killed(Trouble why, const std::string& reason) {
   }
   if (why == Trouble::not_ready) {
     if (by_the_clock(progress_) < child_limits_.ready && by_the_clock(state_since_) < child_limits_.load_max) fail("a load was ended before its limit: " + reason);
-    if (engine_->healthy() && still_ == state_since_.still) fail("a healthy load was ended: " + reason);
+    if (engine_->healthy() && still_total() == state_since_.still) fail("a healthy load was ended: " + reason);
   } else if (why == Trouble::stalled) {
     judge_stalled(reason);
   } else if (why == Trouble::silent) {
@@ -442,7 +442,7 @@ void Oracle::judge_stalled(const std::string& reason) {
   }
   if (ready_->gpu) return fail("an engine on a GPU was judged by its CPU time: " + reason);
   const Mark& output = last_output_.at > looked_since_.at ? last_output_ : looked_since_;
-  const bool busy = engine_->cpu_share(child_limits_.stall) > 0.013 && still_ == output.still;
+  const bool busy = engine_->cpu_share(child_limits_.stall) > 0.013 && still_total() == output.still;
   if (by_the_clock(output) < child_limits_.stall || busy) fail("an engine that works was called stalled: " + reason);
 }
 

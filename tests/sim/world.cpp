@@ -206,7 +206,7 @@ void World::arm_desk_timer() {
     if (plan_.at(Point::timer)) {
       const Duration delay = plan_.delay(3000);
       note("FAULT: the desk's timer");
-      oracle_.forgive(delay);
+      oracle_.forgive_from_now(delay);
       clock_.in(delay, [this, epoch] {
         if (epoch == desk_epoch_) desk_timer(*desk_armed_);
       });
