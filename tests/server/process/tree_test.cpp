@@ -70,6 +70,8 @@ TEST_CASE("once a member, always one") {
   CHECK(child.until([&] { return !is_alive(grandchild); }));
 }
 
+// Not under a sanitizer: UBSan looks at objects through a pipe, and without descriptors it takes every one for a wrong one.
+#ifndef __SANITIZE_ADDRESS__
 TEST_CASE("a look for which there is no descriptor forgets nobody") {
   boost::asio::io_context io;
   Recorded child(io);
@@ -94,6 +96,7 @@ TEST_CASE("a look for which there is no descriptor forgets nobody") {
   REQUIRE(child.finish());
   CHECK(!is_alive(grandchild));
 }
+#endif
 
 TEST_CASE("a zombie is dead, and its process group is still ours") {
   boost::asio::io_context io;
