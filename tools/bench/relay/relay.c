@@ -146,6 +146,7 @@ static void start_engine(char** argv) {
   const pid_t child = fork();
   if (child < 0) fail("fork");
   if (child == 0) {
+    setsid(); /* as the daemon does: a session is a group of its own to some schedulers */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     dup2(in[0], 0);
     dup2(out[1], 1);
