@@ -88,6 +88,7 @@ std::optional<GenerationPlan> read_completion(Fields& fields, const std::shared_
   std::string echoed;
   if (echo) echoed = prompt.form == Prompt::Form::ids ? plan.model->tokenizer->decode(prompt.ids) : prompt.text;
   if (prompt.form == Prompt::Form::ids) {
+    plan.text_bytes = prompt.ids.size();  // there is nothing to tokenise, but as many ids to go through
     plan.tokenise = [ids = std::move(prompt.ids)] { return ids; };
   } else {
     plan.text_bytes = prompt.text.size();

@@ -473,4 +473,5 @@ def short_descriptors(case):
     check_answer(last.wait_end(10 * SCALE), case.letters.text(3))  # the engine was started with no place left
     for conn in waiting:
         conn.close()
+    await_until(lambda: daemon.get("/health").status == 200, 5 * SCALE, "their places are given back", 0.02)
     daemon.alive()
