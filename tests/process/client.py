@@ -20,12 +20,29 @@ def check(condition, text, *details):
         raise Failure(text + "".join(f"\n  {detail!r}" for detail in details))
 
 
+class HeldUp:
+    """How long, at most, we ourselves were kept from looking: by a busy machine, or by somebody who stopped us."""
+    longest_s = 0.0
+    last = time.monotonic()
+
+    @classmethod
+    def forget(cls):
+        cls.longest_s, cls.last = 0.0, time.monotonic()
+
+    @classmethod
+    def looked(cls, wanted_s):
+        now = time.monotonic()
+        cls.longest_s = max(cls.longest_s, now - cls.last - wanted_s)
+        cls.last = now
+
+
 def pump(timeout=0.0):
-    if not SELECTOR.get_map():
+    if SELECTOR.get_map():
+        for key, _ in SELECTOR.select(timeout):
+            key.data()
+    else:
         time.sleep(timeout)
-        return
-    for key, _ in SELECTOR.select(timeout):
-        key.data()
+    HeldUp.looked(timeout)
 
 
 def await_until(condition, limit_s, what, every_s=0.005):
