@@ -196,8 +196,10 @@ void read_rest(Loader& loader, Loaded& out, const Sources& sources) {
   check_relations(out.config, out.api_keys, out.mistakes, out.notes);
 }
 
+bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == std::string_view::npos; }
+
 void read_file_text(Loader& loader, std::string_view text, const std::string& source, const std::string& file_dir) {
-  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) return;  // an empty file sets nothing
+  if (is_blank(text)) return;
   const auto value = parse_json(text);
   if (!value) return loader.mistake(source + value.error());
   if (!value->is_object()) return loader.mistake(source + "is not a JSON object");
@@ -213,7 +215,10 @@ Loaded load(const Sources& sources) {
     const std::string path = absolute(sources.file, sources.working_dir);
     const std::string source = protocol::printable(path, 200) + ": ";
     const auto text = read_file(path);
-    if (text.ok()) {
+    if (text.ok() && is_blank(*text)) {
+      // An editor or a copy may stand between emptying the file and writing it: a reload then would drop every limit and every key.
+      loader.mistake("the configuration file " + protocol::printable(path, 200) + " is empty; write {} for one that sets nothing");
+    } else if (text.ok()) {
       read_file_text(loader, *text, source, fs::path(path).parent_path().string());
     } else {
       loader.mistake("the configuration file " + protocol::printable(path, 200) + " " + text.error());

@@ -1,5 +1,4 @@
-// The glue between the child machine and the desk; see conductor.hpp. Everything runs through one queue, so that the desk is never
-// entered from inside itself.
+// The glue between the child machine and the desk; see conductor.hpp.
 #include "server/process/conductor.hpp"
 
 #include <algorithm>
@@ -16,9 +15,6 @@ using supervise::Trouble;
 using turn::ErrorCode;
 
 namespace {
-
-// An ERR ends its request when the child exits or after this long, whichever comes first (contract).
-constexpr Duration error_awaits_exit = std::chrono::milliseconds(200);
 
 ErrorCode code_of(Trouble why) {
   switch (why) {
@@ -64,36 +60,25 @@ turn::EnginePhase phase_of(ChildState state) {
 
 }  // namespace
 
-Conductor::Conductor(supervise::ChildLimits limits, Hands& hands) : child_(std::move(limits)), hands_(hands) {}
+Conductor::Conductor(supervise::ChildLimits limits, Hands& hands) : ChildMind(std::move(limits), hands) {}
 
-// ---- the queue
+// ---- what the machine decided
 
-void Conductor::give(const supervise::Event& what) { pending_.emplace_back(what); }
-
-void Conductor::run() {
-  if (running_) return;
-  running_ = true;
-  while (!pending_.empty()) {
-    const auto next = std::move(pending_.front());
-    pending_.pop_front();
-    if (const auto* what = std::get_if<supervise::Event>(&next)) {
-      // The effects of an event come before whatever was queued behind it.
-      auto effects = child_.step(*what, hands_.now());
-      pending_.insert(pending_.begin(), std::make_move_iterator(effects.begin()), std::make_move_iterator(effects.end()));
-    } else {
-      act(std::get<supervise::Effect>(next));
-    }
-    if (unload_wanted_ && pending_.empty() && leases_.empty()) {
-      unload_wanted_ = false;
-      give(event::Stop{Trouble::unloaded, false});
-    } else if (!unload_wanted_ && pending_.empty() && !loads_after_unload_.empty()) {
-      // Only now, so that the end of what went before is not theirs.
-      load_waiters_ = std::exchange(loads_after_unload_, {});
-      give(event::Start{true});
-    }
+void Conductor::settle() {
+  if (unload_wanted_) {
+    if (!leases_.empty()) return;
+    unload_wanted_ = false;
+    give(event::Stop{Trouble::unloaded, false});
+  } else if (!loads_after_unload_.empty()) {
+    // Only now, so that the end of what went before is not theirs.
+    load_waiters_ = std::exchange(loads_after_unload_, {});
+    give(event::Start{true});
+  } else if (!load_waiters_.empty()) {
+    settle_loads();
   }
-  running_ = false;
-  if (load_waiters_.empty() || unload_wanted_) return;
+}
+
+void Conductor::settle_loads() {
   switch (child_.state()) {
     case ChildState::ready:
       tell_load_waiters(std::nullopt);
@@ -105,49 +90,29 @@ void Conductor::run() {
     case ChildState::failed:
     case ChildState::backoff:
       give(event::Start{true});  // it died just as it was asked for
-      run();
       break;
   }
 }
 
-void Conductor::run_pending() { run(); }
+void Conductor::before_spawn() {
+  leases_.clear();
+  errors_.clear();
+  fatal_.clear();
+  tell_unload_waiters();  // the process before is gone, although a new one follows at once
+}
 
-void Conductor::act(const supervise::Effect& what) {
-  if (std::holds_alternative<effect::Spawn>(what)) {
-    leases_.clear();
-    errors_.clear();
-    fatal_.clear();
-    started_at_ = hands_.now();
-    tell_unload_waiters();  // the process before is gone, although a new one follows at once
-    hands_.started();
-    hands_.spawn(std::get<effect::Spawn>(what).generation);
-  } else if (std::holds_alternative<effect::Terminate>(what)) {
-    hands_.terminate();
-  } else if (std::holds_alternative<effect::Kill>(what)) {
-    hands_.kill();
-  } else if (std::holds_alternative<effect::SampleUsage>(what)) {
-    give(event::Usage{hands_.usage()});
-  } else if (std::holds_alternative<effect::StateChanged>(what)) {
-    if (child_.state() == ChildState::ready && loaded_ != child_.generation()) {
-      loaded_ = child_.generation();
-      hands_.loaded(seconds(hands_.now() - started_at_));
-    }
-    tell_desk();
-    hands_.state_changed();
-    if (child_.state() == ChildState::unloaded) tell_unload_waiters();
-  } else if (const auto* failed = std::get_if<effect::LoadFailed>(&what)) {
-    const auto error = error_for(failed->why, failed->why == Trouble::not_ready ? with_last_words(failed->text) : failed->text);
-    desk_->load_failed(error, hands_.now());
-    tell_load_waiters(error);
-  } else if (const auto* lost = std::get_if<effect::Lost>(&what)) {
-    report(*lost);
-  } else if (const auto* forgotten = std::get_if<effect::LeaseForgotten>(&what)) {
-    desk_->lease_forgotten(forgotten->lease, "generation " + std::to_string(child_.generation()) + ": " + forgotten->evidence, hands_.now());
-  } else if (const auto* killed = std::get_if<effect::Killed>(&what)) {
-    hands_.killed(killed->why);
-  } else if (const auto* log = std::get_if<effect::Log>(&what)) {
-    hands_.log(log->text);
-  }
+void Conductor::state_settled() {
+  if (child_.state() == ChildState::unloaded) tell_unload_waiters();
+}
+
+void Conductor::load_failed(const effect::LoadFailed& failed) {
+  const auto error = error_for(failed.why, failure_text(failed));
+  desk_->load_failed(error, hands_.now());
+  tell_load_waiters(error);
+}
+
+void Conductor::forgotten(const effect::LeaseForgotten& what) {
+  desk_->lease_forgotten(what.lease, "generation " + std::to_string(child_.generation()) + ": " + what.evidence, hands_.now());
 }
 
 void Conductor::tell_desk() {
@@ -167,7 +132,7 @@ void Conductor::tell_desk() {
   desk_->engine_changed(view, hands_.now());
 }
 
-void Conductor::report(const effect::Lost& lost) {
+void Conductor::lost(const effect::Lost& lost) {
   turn::EngineLoss loss;
   loss.error = error_for(lost.why, lost.text);
   if (!lost.culprits.empty()) {
@@ -183,12 +148,6 @@ turn::RequestError Conductor::error_for(Trouble why, const std::string& text) co
   turn::RequestError error{code_of(why), message_of(why, text), "", 1};
   if (why == Trouble::not_ready || why == Trouble::shutting_down) error.retry_after_s = 5;
   return error;
-}
-
-std::string Conductor::with_last_words(std::string text) const {
-  const std::string words = !fatal_.empty() ? fatal_ : hands_.last_words();
-  if (!words.empty()) text += "; its last words: " + words;
-  return text;
 }
 
 // ---- orders
@@ -251,36 +210,6 @@ void Conductor::settings_changed() { tell_desk(); }
 
 // ---- happenings
 
-void Conductor::spawned(int64_t pid) {
-  give(event::Spawned{pid});
-  run();
-}
-
-void Conductor::spawn_failed(const std::string& reason) {
-  give(event::SpawnFailed{reason});
-  run();
-}
-
-void Conductor::stderr_output() {
-  give(event::StderrOutput{});
-  run();
-}
-
-void Conductor::stdout_closed() {
-  give(event::StdoutClosed{});
-  run();
-}
-
-void Conductor::exited(const std::string& how) {
-  give(event::Exited{with_last_words(how)});
-  run();
-}
-
-void Conductor::tree_empty() {
-  give(event::TreeEmpty{});
-  run();
-}
-
 void Conductor::stdout_line(std::string_view text, bool overlong) {
   auto line = overlong ? Result<protocol::EngineLine>(Error{"a line over " + std::to_string(protocol::max_line_from_child_bytes) + " bytes"})
                        : protocol::parse_engine_line(text);
@@ -292,7 +221,7 @@ void Conductor::stdout_line(std::string_view text, bool overlong) {
     return;
   }
   const auto lease = lease_of(*line);
-  if (lease && pending_.empty() && std::holds_alternative<protocol::Token>(line->event)) return token_of(*lease, line->event);
+  if (lease && nothing_pending() && std::holds_alternative<protocol::Token>(line->event)) return token_of(*lease, line->event);
   give(event::Line{lease, line->event});
   run();
   const bool loading = child_.state() == ChildState::starting;
@@ -333,7 +262,7 @@ void Conductor::token_of(turn::LeaseId lease, const protocol::EngineEvent& token
   const TimePoint now = hands_.now();
   child_.token(lease, token, now);
   desk_->on_line(lease, token, now);
-  if (!pending_.empty()) run();
+  if (!nothing_pending()) run();
 }
 
 void Conductor::line_of(turn::LeaseId lease, const protocol::EngineEvent& what) {
@@ -355,11 +284,6 @@ std::optional<TimePoint> Conductor::deadline() const {
   return first;
 }
 
-void Conductor::late(Duration by) {
-  give(event::Late{by});
-  run();
-}
-
 void Conductor::due() {
   const TimePoint now = hands_.now();
   const auto errors = errors_;
@@ -367,11 +291,7 @@ void Conductor::due() {
     if (until <= now) desk_->error_settled(lease, "", now);
   }
   run();
-  const auto deadline = child_.deadline();
-  if (!deadline || *deadline > now) return;
-  if (child_.state() == ChildState::ready) give(event::Usage{hands_.usage()});
-  give(event::Due{});
-  run();
+  judge_if_due();
 }
 
 // ---- turn::TurnPort: called from inside the desk

@@ -17,18 +17,18 @@ namespace vigil::process {
 void choose_descendants(const std::vector<ProcessInfo>& all, std::vector<bool>& chosen) {
   std::unordered_map<pid_t, std::vector<size_t>> children;
   for (size_t i = 0; i < all.size(); ++i) children[all[i].parent].push_back(i);
-  std::vector<size_t> todo;
+  std::vector<size_t> unvisited;
   for (size_t i = 0; i < all.size(); ++i)
-    if (chosen[i]) todo.push_back(i);
-  while (!todo.empty()) {
-    const pid_t parent = all[todo.back()].pid;
-    todo.pop_back();
+    if (chosen[i]) unvisited.push_back(i);
+  while (!unvisited.empty()) {
+    const pid_t parent = all[unvisited.back()].pid;
+    unvisited.pop_back();
     const auto found = children.find(parent);
     if (found == children.end()) continue;
     for (const size_t i : found->second) {
       if (chosen[i]) continue;
       chosen[i] = true;
-      todo.push_back(i);
+      unvisited.push_back(i);
     }
   }
 }

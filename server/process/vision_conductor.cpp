@@ -17,9 +17,6 @@ using turn::RequestError;
 
 namespace {
 
-// As for an engine: an ERR ends its request when the child exits or after this long, and nothing is sent to it meanwhile.
-constexpr Duration error_awaits_exit = std::chrono::milliseconds(200);
-
 // As for requests that crash engines (contract, "Retry").
 constexpr int deaths_refused = 2;
 constexpr Duration deaths_remembered = std::chrono::minutes(10);
@@ -29,60 +26,11 @@ constexpr double retry_soon_s = 1, retry_later_s = 5;
 }  // namespace
 
 VisionConductor::VisionConductor(supervise::ChildLimits limits, int64_t cache_bytes, Hands& hands, PictureFiles& files)
-    : child_(std::move(limits)), hands_(hands), files_(files), cache_(cache_bytes) {}
+    : ChildMind(std::move(limits), hands), files_(files), cache_(cache_bytes) {}
 
-// ---- the queue
+// ---- what the machine decided
 
-void VisionConductor::run() {
-  if (running_) return;
-  running_ = true;
-  do {
-    while (!pending_.empty()) {
-      const auto next = std::move(pending_.front());
-      pending_.pop_front();
-      if (const auto* what = std::get_if<supervise::Event>(&next)) {
-        // The effects of an event come before whatever was queued behind it.
-        auto effects = child_.step(*what, hands_.now());
-        pending_.insert(pending_.begin(), std::make_move_iterator(effects.begin()), std::make_move_iterator(effects.end()));
-      } else {
-        act(std::get<supervise::Effect>(next));
-      }
-    }
-  } while (settle());
-  running_ = false;
-}
-
-void VisionConductor::run_pending() { run(); }
-
-void VisionConductor::act(const supervise::Effect& what) {
-  if (const auto* spawn = std::get_if<effect::Spawn>(&what)) {
-    started_at_ = hands_.now();
-    restart_wanted_ = false;
-    hands_.started();
-    hands_.spawn(spawn->generation);
-  } else if (std::holds_alternative<effect::Terminate>(what)) {
-    hands_.terminate();
-  } else if (std::holds_alternative<effect::Kill>(what)) {
-    hands_.kill();
-  } else if (std::holds_alternative<effect::SampleUsage>(what)) {
-    give(event::Usage{hands_.usage()});
-  } else if (std::holds_alternative<effect::StateChanged>(what)) {
-    if (child_.state() == ChildState::ready && loaded_ != child_.generation()) {
-      loaded_ = child_.generation();
-      hands_.loaded(seconds(hands_.now() - started_at_));
-    }
-    hands_.state_changed();
-  } else if (const auto* failed = std::get_if<effect::LoadFailed>(&what)) {
-    fail_unfinished(error_for(failed->why, failed->why == Trouble::not_ready ? with_last_words(failed->text) : failed->text, ""));
-  } else if (const auto* loss = std::get_if<effect::Lost>(&what)) {
-    lost(*loss);
-  } else if (const auto* killed = std::get_if<effect::Killed>(&what)) {
-    hands_.log("is ended: " + child_.reason());
-    hands_.killed(killed->why);
-  } else if (const auto* log = std::get_if<effect::Log>(&what)) {
-    hands_.log(log->text);
-  }
-}
+void VisionConductor::load_failed(const effect::LoadFailed& failed) { fail_unfinished(error_for(failed.why, failure_text(failed), "")); }
 
 // The child is dead or being killed. Only the picture that it had ends with it; those that wait get the next one.
 void VisionConductor::lost(const effect::Lost& loss) {
@@ -98,7 +46,7 @@ void VisionConductor::lost(const effect::Lost& loss) {
 }
 
 // What the jobs' state asks for now. Everything here can be asked again without harm.
-bool VisionConductor::settle() {
+void VisionConductor::settle() {
   std::vector<turn::RequestKey> complete, refused;
   for (auto& [key, order] : orders_) {
     if (order.refused) {
@@ -129,7 +77,6 @@ bool VisionConductor::settle() {
   } else if ((child_.state() == ChildState::unloaded || child_.state() == ChildState::failed) && (!waiting_.empty() || (current_ && current_->step == Step::stored))) {
     give(event::Start{});
   }
-  return !pending_.empty();
 }
 
 // ---- one picture after the other
@@ -318,12 +265,6 @@ RequestError VisionConductor::error_for(Trouble why, const std::string& text, co
   return error;
 }
 
-std::string VisionConductor::with_last_words(std::string text) const {
-  const std::string words = hands_.last_words();
-  if (!words.empty()) text += "; its last words: " + words;
-  return text;
-}
-
 void VisionConductor::stray(std::string_view text) {
   give(event::BadLine{"stray"});
   if (std::has_single_bit(++strays_)) {
@@ -390,35 +331,9 @@ void VisionConductor::abandon(turn::RequestKey key) {
 
 // ---- happenings
 
-void VisionConductor::spawned(int64_t pid) {
-  give(event::Spawned{pid});
-  run();
-}
-
-void VisionConductor::spawn_failed(const std::string& reason) {
-  give(event::SpawnFailed{reason});
-  run();
-}
-
-void VisionConductor::stderr_output() {
-  give(event::StderrOutput{});
-  run();
-}
-
-void VisionConductor::stdout_closed() {
-  give(event::StdoutClosed{});
-  run();
-}
-
-void VisionConductor::exited(const std::string& how) {
-  give(event::Exited{with_last_words(how)});
-  run();
-}
-
 void VisionConductor::tree_empty() {
   for (const JobId job : std::exchange(left_by_dying_, {})) files_.discard(job);
-  give(event::TreeEmpty{});
-  run();
+  ChildMind::tree_empty();
 }
 
 // ---- time
@@ -445,8 +360,7 @@ void VisionConductor::late(Duration by) {
   for (auto& [key, order] : orders_) {
     if (order.until) order.until = file_limit();
   }
-  give(event::Late{by});
-  run();
+  ChildMind::late(by);
 }
 
 void VisionConductor::due() {
@@ -471,11 +385,7 @@ void VisionConductor::due() {
     fail(key, {ErrorCode::vision_unavailable, "the embeddings of the pictures could not be written within " + limit, "", retry_later_s});
   }
   run();
-  const auto deadline = child_.deadline();
-  if (!deadline || *deadline > now) return;
-  if (child_.state() == ChildState::ready) give(event::Usage{hands_.usage()});
-  give(event::Due{});
-  run();
+  judge_if_due();
 }
 
 }  // namespace vigil::process

@@ -10,11 +10,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "server/process/embeddings_file.hpp"
-#include "server/process/hands.hpp"
+#include "server/process/child_mind.hpp"
 #include "server/process/picture_cache.hpp"
 #include "server/supervise/child.hpp"
 #include "server/turn/desk.hpp"
@@ -34,7 +33,7 @@ class PictureFiles {
   virtual void join(turn::RequestKey key, std::vector<std::shared_ptr<const EncodedPicture>> pictures) = 0;  // then joined()
 };
 
-class VisionConductor final : public turn::EncoderPort, public Mind {
+class VisionConductor final : public turn::EncoderPort, public ChildMind {
  public:
   // Of the limits: ready, silence (vision.encode_s), stop and the back-off. Texts name them after `limits.name` and `limits.silence_key`.
   VisionConductor(supervise::ChildLimits limits, int64_t cache_bytes, Hands& hands, PictureFiles& files);
@@ -52,18 +51,11 @@ class VisionConductor final : public turn::EncoderPort, public Mind {
   void joined(turn::RequestKey key, const Result<std::shared_ptr<const turn::Embeddings>>& embeddings);
 
   // ---- Mind
-  void spawned(int64_t pid) override;
-  void spawn_failed(const std::string& reason) override;
   void stdout_line(std::string_view line, bool overlong) override;
-  void stderr_output() override;
-  void stdout_closed() override;
-  void exited(const std::string& how) override;
   void tree_empty() override;
   void late(Duration by) override;
   void due() override;
-  void run_pending() override;
   std::optional<TimePoint> deadline() const override;
-  const supervise::Child& child() const override { return child_; }
 
   // ---- turn::EncoderPort: called from inside the desk
   void encode(turn::RequestKey key, const std::vector<turn::Picture>& pictures) override;
@@ -95,11 +87,10 @@ class VisionConductor final : public turn::EncoderPort, public Mind {
     std::optional<TimePoint> until;                            // storing, reading, refused
   };
 
-  void give(const supervise::Event& event) { pending_.emplace_back(event); }
-  void run();
-  bool settle();                                               // brings jobs on; true when that gave the machine an event
-  void act(const supervise::Effect& effect);
-  void lost(const supervise::effect::Lost& lost);
+  void before_spawn() override { restart_wanted_ = false; }
+  void load_failed(const supervise::effect::LoadFailed& failed) override;
+  void lost(const supervise::effect::Lost& lost) override;
+  void settle() override;                                      // brings jobs on; everything here can be asked again without harm
   void begin_next();
   void send();
   void line(const protocol::VisionEvent& event, std::string_view text);
@@ -109,18 +100,14 @@ class VisionConductor final : public turn::EncoderPort, public Mind {
   void fail(turn::RequestKey key, const turn::RequestError& error);
   void fail_unfinished(const turn::RequestError& error);       // every request that still needs the child
   void stray(std::string_view line);
-  std::string with_last_words(std::string text) const;
   std::optional<TimePoint> file_limit() const;
   turn::RequestError error_for(supervise::Trouble why, const std::string& text, const std::string& part) const;
 
-  supervise::Child child_;
-  Hands& hands_;
   PictureFiles& files_;
   turn::Desk* desk_ = nullptr;
   PictureCache cache_;
   turn::CrashMemory crashes_;                                  // by the pictures' hashes
-  std::deque<std::variant<supervise::Event, supervise::Effect>> pending_;  // machine events and their effects, in order
-  bool running_ = false, shutting_down_ = false, restart_wanted_ = false;
+  bool shutting_down_ = false, restart_wanted_ = false;
   std::map<turn::RequestKey, Order> orders_;
   std::deque<Job> waiting_;
   std::optional<Current> current_;
@@ -128,8 +115,6 @@ class VisionConductor final : public turn::EncoderPort, public Mind {
   JobId next_job_ = 1;
   int64_t width_ = 0;                                          // of the last READY
   uint64_t strays_ = 0, bad_lines_ = 0;
-  TimePoint started_at_{};
-  supervise::Generation loaded_ = 0;                           // the last generation that was seen ready
 };
 
 }  // namespace vigil::process

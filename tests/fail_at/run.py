@@ -196,13 +196,13 @@ def main():
         return 1
     print(f"the scenario makes {plain[3]} calls", flush=True)
     if args.at:
-        todo = [(args.at, args.variant)]
+        cases = [(args.at, args.variant)]
     else:
         last = plain[3] * 2  # the number differs from run to run; the end is where nothing fails any more
-        todo = [(number, number // args.every if args.variants == 1 else variant)
+        cases = [(number, number // args.every if args.variants == 1 else variant)
                 for number in range(args.first, last, args.every) for variant in range(args.variants)]
     beyond = 0
-    runs = workers.results(1 if args.at else args.jobs, lambda: worker(args), one, todo)
+    runs = workers.results(1 if args.at else args.jobs, lambda: worker(args), one, cases)
     for number, variant, what, _, problem in runs:
         numbers += 1
         hit += what is not None

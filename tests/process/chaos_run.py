@@ -125,7 +125,7 @@ class World:
             path = os.path.join(self.daemon.folder, "vigil.json")
             with open(path + ".new", "w", encoding="utf-8") as file:
                 file.write('{"engine": {"ready_s": "soon"}, "prot": 1, ')
-            os.rename(path + ".new", path)  # at once: an earlier signal must not read an empty file, which is a good one
+            os.rename(path + ".new", path)  # at once: an earlier signal must not read half a file
             self.daemon.signal(signal.SIGHUP)
         elif name == "reload storm":
             for _ in range(args[0]):

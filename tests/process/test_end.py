@@ -169,6 +169,11 @@ def hangup(case):
     daemon.signal(signal.SIGHUP)
     await_until(lambda: "queue.limit" in daemon.stderr(), 5 * SCALE, "a bad file is logged")
     check(daemon.status()["requests"]["limit"] == 1, "and changes nothing")
+    with open(os.path.join(daemon.folder, "vigil.json"), "w", encoding="utf-8"):
+        pass  # as an editor that has emptied the file and not written it yet
+    daemon.signal(signal.SIGHUP)
+    await_until(lambda: "is empty" in daemon.stderr(), 5 * SCALE, "an empty file is logged")
+    check(daemon.status()["requests"]["limit"] == 1, "and changes nothing either")
     daemon.config["queue"]["limit"] = 7
     daemon.write_config()
     daemon.signal(signal.SIGHUP)

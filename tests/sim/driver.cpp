@@ -98,10 +98,11 @@ struct Driver::Child final : EngineHost, std::enable_shared_from_this<Driver::Ch
   }
   void on_violation(const std::string& what) override { driver.world_.violation(what); }
 
-  // ---- the daemon reads
+  // ---- the daemon reads; whatever it reports may make it let go of this child
   bool current() const { return !closed && driver.child_.get() == this; }
   bool check_exec() {
     if (executed_told) return true;
+    const auto self = shared_from_this();
     if (not_executed) {
       closed = true;
       driver.child_.reset();
@@ -116,6 +117,7 @@ struct Driver::Child final : EngineHost, std::enable_shared_from_this<Driver::Ch
     return current();
   }
   void read_output() {
+    const auto self = shared_from_this();
     if (reading || !current() || !check_exec()) return;
     reading = true;
     while (current() && !out.empty() && (!paused || exit_told) && !(held_until && driver.clock_.now() < *held_until)) {
@@ -131,6 +133,7 @@ struct Driver::Child final : EngineHost, std::enable_shared_from_this<Driver::Ch
     driver.report([&] { driver.conductor_.stdout_closed(); });
   }
   void read_errors() {
+    const auto self = shared_from_this();
     if (reading || !current() || err == 0) return;
     err = 0;
     driver.words_ = "layer";
@@ -180,6 +183,7 @@ struct Driver::Child final : EngineHost, std::enable_shared_from_this<Driver::Ch
     });
   }
   void sweep() {
+    const auto self = shared_from_this();
     if (reaped || closed || !ending) return;
     if (!exit_told || !engine->tree_empty()) return;    // the next change of the tree, or the next KILL, looks again
     reaped = true;

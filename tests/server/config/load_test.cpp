@@ -185,8 +185,11 @@ TEST_CASE("a file that cannot be read is one mistake that names it") {
   const Folder folder;
   CHECK(one_mistake(load(Sources{folder.path() + "/none.json", {}, {}, "/"}), {folder.path() + "/none.json", "cannot be read", "No such file"}));
   CHECK(one_mistake(load(Sources{folder.path(), {}, {}, "/"}), {"is a directory"}));
+  // One that an editor has emptied and not written yet: it may not stand for "everything is the default".
+  CHECK(one_mistake(load(Sources{folder.write("empty.json", ""), {}, {}, "/"}), {"empty.json", "is empty"}));
+  CHECK(one_mistake(load(Sources{folder.write("blank.json", " \n"), {}, {}, "/"}), {"is empty"}));
+  CHECK(load(Sources{folder.write("nothing.json", "{}"), {}, {}, "/"}).ok());
   CHECK(one_mistake(load(Sources{folder.write("big.json", std::string(max_file_bytes + 1, ' ')), {}, {}, "/"}), {"larger than 1048576"}));
-  CHECK(load(Sources{folder.write("empty.json", " \n"), {}, {}, "/"}).ok());
   CHECK(one_mistake(load(Sources{folder.write("remark.json", "// only\n"), {}, {}, "/"}), {"line"}));
 }
 
