@@ -29,7 +29,7 @@ struct Reading {
         error = std::move(*flaw);
         return;
       }
-      Fields fields(std::get<nlohmann::json>(body));
+      Fields fields(std::get<nlohmann::ordered_json>(body));
       work.read(fields);
       error = fields.error();
     } catch (const std::exception& failure) {

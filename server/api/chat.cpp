@@ -23,8 +23,8 @@ void read_logprobs(Fields& fields, protocol::Sampling& sampling) {
 
 void refuse_unsupported(Fields& fields) {
   refuse_tools_and_formats(fields);
-  if (const nlohmann::json* modalities = fields.array("modalities")) {
-    for (const nlohmann::json& entry : *modalities) {
+  if (const nlohmann::ordered_json* modalities = fields.array("modalities")) {
+    for (const nlohmann::ordered_json& entry : *modalities) {
       if (entry != "text") fields.fail("modalities", "may hold \"text\" only");
     }
   }

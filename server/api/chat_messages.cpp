@@ -14,7 +14,7 @@ namespace vigil::api {
 
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 std::string quoted(const std::string& value) { return "\"" + std::string(text::clip_utf8(value, 60)) + "\""; }
 

@@ -13,7 +13,7 @@ namespace vigil::api {
 
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 // A prompt is text or ids.
 struct Prompt {

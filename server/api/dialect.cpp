@@ -9,7 +9,7 @@ namespace vigil::api {
 
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 bool asks_for_nothing(const json& value) {
   if (value.is_boolean()) return !value.get<bool>();

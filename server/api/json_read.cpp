@@ -1,7 +1,10 @@
 // See json_read.hpp. The tree is built from the library's events, so that its depth can be limited while it is read.
 #include "server/api/json_read.hpp"
 
+#include <memory>
+#include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -13,7 +16,7 @@ namespace vigil::api {
 
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 // Receives the parser's events; each answers whether to go on.
 class TreeBuilder {
@@ -30,7 +33,15 @@ class TreeBuilder {
   bool end_object() { return close(); }
   bool end_array() { return close(); }
   bool key(std::string& name) {
-    slot_ = &(*stack_.back())[name];
+    json& object = *stack_.back().value;
+    auto& members = object.get_ref<json::object_t&>();
+    if (const auto known = find(stack_.back(), members, name)) {
+      slot_ = &members[*known].second;
+      return true;
+    }
+    if (stack_.back().places) stack_.back().places->emplace(name, members.size());
+    members.push_back({std::move(name), nullptr});
+    slot_ = &members.back().second;
     return true;
   }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& error) {
@@ -51,12 +62,35 @@ class TreeBuilder {
   json take() { return std::move(root_); }
 
  private:
+  // An array or object that is not closed yet. Members keep their order, so a search among many needs an index of its own.
+  struct Open {
+    json* value;
+    std::unique_ptr<std::unordered_map<std::string, size_t>> places = nullptr;
+  };
+
+  static std::optional<size_t> find(Open& open, const json::object_t& members, const std::string& name) {
+    constexpr size_t few = 32;
+    if (members.size() < few) {
+      for (size_t i = 0; i < members.size(); ++i) {
+        if (members[i].first == name) return i;
+      }
+      return std::nullopt;
+    }
+    if (!open.places) {
+      open.places = std::make_unique<std::unordered_map<std::string, size_t>>();
+      for (size_t i = 0; i < members.size(); ++i) open.places->emplace(members[i].first, i);
+    }
+    const auto found = open.places->find(name);
+    if (found == open.places->end()) return std::nullopt;
+    return found->second;
+  }
+
   json* place(json value) {
     if (stack_.empty()) {
       root_ = std::move(value);
       return &root_;
     }
-    json& parent = *stack_.back();
+    json& parent = *stack_.back().value;
     if (parent.is_array()) {
       parent.push_back(std::move(value));
       return &parent.back();
@@ -75,7 +109,7 @@ class TreeBuilder {
       too_deep_ = true;
       return false;
     }
-    stack_.push_back(place(std::move(value)));
+    stack_.push_back({place(std::move(value))});
     return true;
   }
   bool close() {
@@ -84,7 +118,7 @@ class TreeBuilder {
   }
 
   json root_;
-  std::vector<json*> stack_;  // the open arrays and objects; none of them moves while it is open, since only the innermost one grows
+  std::vector<Open> stack_;   // none of them moves while it is open, since only the innermost one grows
   json* slot_ = nullptr;      // of the last key
   bool too_deep_ = false;
   size_t values_ = 0;
@@ -124,7 +158,7 @@ turn::RequestError bad_json(size_t position, std::string_view reason) {
 
 }  // namespace
 
-std::variant<nlohmann::json, turn::RequestError> read_json_object(std::string_view body) {
+std::variant<nlohmann::ordered_json, turn::RequestError> read_json_object(std::string_view body) {
   if (body.empty()) return bad_json(1, "it is empty; send an object");
   // The library takes a NUL byte for the end of the text; JSON knows none.
   const size_t nul = body.find('\0');

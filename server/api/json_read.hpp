@@ -19,6 +19,6 @@ inline constexpr size_t max_json_values = 2'100'000;  // a prompt of 2,000,000 i
 // values nested too deep are `invalid_json` with the position of the byte (from 1); too many values are `request_too_large`, a body that is
 // no object is `invalid_request`.
 // On success the value is an object.
-std::variant<nlohmann::json, turn::RequestError> read_json_object(std::string_view body);
+std::variant<nlohmann::ordered_json, turn::RequestError> read_json_object(std::string_view body);
 
 }  // namespace vigil::api

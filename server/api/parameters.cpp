@@ -16,7 +16,7 @@ namespace vigil::api {
 
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 constexpr int64_t int32_max = std::numeric_limits<int32_t>::max();
 

@@ -13,7 +13,7 @@ namespace vigil::api {
 
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 constexpr uint8_t no_digit = 0xFF;
 

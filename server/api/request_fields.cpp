@@ -11,7 +11,7 @@
 
 namespace vigil::api {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 turn::RequestError bad_field(std::string param, std::string_view message) {
   turn::RequestError error{turn::ErrorCode::invalid_request, param + " ", std::move(param), 1};

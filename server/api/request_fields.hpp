@@ -16,17 +16,17 @@ namespace vigil::api {
 class Fields {
  public:
   // `object` must outlive this. `where` is the object's own name: "" for the body, "messages[2]" inside it.
-  explicit Fields(const nlohmann::json& object, std::string where = "") : object_(object), where_(std::move(where)) {}
+  explicit Fields(const nlohmann::ordered_json& object, std::string where = "") : object_(object), where_(std::move(where)) {}
 
   // Null when absent, null or after a failure.
-  const nlohmann::json* find(std::string_view name);
+  const nlohmann::ordered_json* find(std::string_view name);
   std::optional<std::string> text(std::string_view name);
   std::optional<bool> flag(std::string_view name);
   // Whole numbers, also when written as 16.0.
   std::optional<int64_t> integer(std::string_view name, int64_t min, int64_t max);
   std::optional<double> number(std::string_view name, double min, double max);
-  const nlohmann::json* array(std::string_view name);
-  const nlohmann::json* object(std::string_view name);
+  const nlohmann::ordered_json* array(std::string_view name);
+  const nlohmann::ordered_json* object(std::string_view name);
 
   // "messages[2].content"; the name of a field as the client sees it.
   std::string path(std::string_view name) const;
@@ -36,13 +36,13 @@ class Fields {
   const std::optional<turn::RequestError>& error() const { return error_; }
 
  private:
-  const nlohmann::json& object_;
+  const nlohmann::ordered_json& object_;
   std::string where_;
   std::optional<turn::RequestError> error_;
 };
 
 // A JSON value as a whole number, also when written as 16.0; nothing when it is none or does not fit.
-std::optional<int64_t> whole_number(const nlohmann::json& value);
+std::optional<int64_t> whole_number(const nlohmann::ordered_json& value);
 turn::RequestError bad_field(std::string param, std::string_view message);
 
 }  // namespace vigil::api

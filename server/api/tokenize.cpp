@@ -17,7 +17,7 @@ namespace vigil::api {
 
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 // The client may leave while a worker has its text; the answer is then dropped.
 class Waiting final : public Exchange {

@@ -27,7 +27,7 @@ namespace {
 
 using namespace vigil;
 using namespace vigil::api;
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 constexpr int64_t kContext = 1024;
 

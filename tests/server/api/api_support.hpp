@@ -15,7 +15,7 @@
 
 namespace vigil::api::test {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 class RecordingChannel final : public Channel {
  public:

@@ -8,7 +8,7 @@
 
 using namespace vigil;
 using namespace vigil::api;
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 namespace {
 
@@ -65,6 +65,30 @@ TEST_CASE("Depth is limited where it is passed, without recursion", "[json]") {
   const std::string allowed = R"({"x":)" + std::string(max_json_depth - 1, '[') + std::string(max_json_depth - 1, ']') + "}";
   CHECK(std::holds_alternative<json>(read_json_object(allowed)));
   CHECK(refusal(std::string(1000000, '[')).code == turn::ErrorCode::invalid_json);
+}
+
+TEST_CASE("Members keep their order, and of duplicates the last value counts in the first one's place", "[json]") {
+  std::string body = R"({"z":1,"a":2,"z":3)";
+  for (int i = 0; i < 100; ++i) body += ",\"k" + std::to_string(i) + "\":" + std::to_string(i);
+  body += R"(,"k50":{"x":"second"},"a":[4]})";
+  const auto read = read_json_object(body);
+  REQUIRE(std::holds_alternative<json>(read));
+  const json& value = std::get<json>(read);
+  CHECK(value.size() == 102);
+  CHECK(value.begin().key() == "z");
+  CHECK(value["z"] == 3);
+  CHECK(value["a"] == json::array({4}));
+  CHECK(value["k50"]["x"] == "second");
+  CHECK(value["k99"] == 99);
+}
+
+TEST_CASE("An object of very many members is read in linear time", "[json]") {
+  std::string body = "{";
+  for (int i = 0; i < 200000; ++i) body += "\"k" + std::to_string(i) + "\":0,";
+  body += "\"last\":1}";
+  const auto read = read_json_object(body);
+  REQUIRE(std::holds_alternative<json>(read));
+  CHECK(std::get<json>(read).size() == 200001);
 }
 
 TEST_CASE("A body that is no object is invalid_request", "[json]") {
