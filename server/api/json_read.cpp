@@ -1,6 +1,7 @@
 // See json_read.hpp. The tree is built from the library's events, so that its depth can be limited while it is read.
 #include "server/api/json_read.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,11 +37,12 @@ class TreeBuilder {
     json& object = *stack_.back().value;
     auto& members = object.get_ref<json::object_t&>();
     if (const auto known = find(stack_.back(), members, name)) {
-      slot_ = &members[*known].second;
+      slot_ = &members.begin()[static_cast<std::ptrdiff_t>(*known)].second;
       return true;
     }
     if (stack_.back().places) stack_.back().places->emplace(name, members.size());
-    members.push_back({std::move(name), nullptr});
+    make_room(members);
+    members.emplace_back(std::move(name), nullptr);
     slot_ = &members.back().second;
     return true;
   }
@@ -62,6 +64,16 @@ class TreeBuilder {
   json take() { return std::move(root_); }
 
  private:
+  // Growing by itself the vector would copy every value deeply: its members are pairs with a constant key, which cannot be moved whole.
+  static void make_room(json::object_t& members) {
+    if (members.size() < members.capacity()) return;
+    json::object_t larger;
+    constexpr size_t first = 4;
+    larger.reserve(std::max(first, 2 * members.size()));
+    for (auto& [key, value] : members) larger.emplace_back(key, std::move(value));
+    members.swap(larger);
+  }
+
   // An array or object that is not closed yet. Members keep their order, so a search among many needs an index of its own.
   struct Open {
     json* value;
@@ -72,13 +84,13 @@ class TreeBuilder {
     constexpr size_t few = 32;
     if (members.size() < few) {
       for (size_t i = 0; i < members.size(); ++i) {
-        if (members[i].first == name) return i;
+        if (members.begin()[static_cast<std::ptrdiff_t>(i)].first == name) return i;
       }
       return std::nullopt;
     }
     if (!open.places) {
       open.places = std::make_unique<std::unordered_map<std::string, size_t>>();
-      for (size_t i = 0; i < members.size(); ++i) open.places->emplace(members[i].first, i);
+      for (const auto& [known, value] : members) open.places->emplace(known, open.places->size());
     }
     const auto found = open.places->find(name);
     if (found == open.places->end()) return std::nullopt;
