@@ -9,6 +9,7 @@
 #include "server/api/dialect.hpp"
 #include "server/api/generation.hpp"
 #include "server/api/model_choice.hpp"
+#include "server/text/chat_prompt.hpp"
 
 namespace vigil::api {
 
@@ -40,12 +41,13 @@ std::optional<GenerationPlan> read_chat(Fields& fields, const std::shared_ptr<co
   read_logprobs(fields, plan.parameters.sampling);
   refuse_unsupported(fields);
   Pictures pictures(vision);
-  std::vector<text::ChatMessage> messages = read_messages(fields, pictures);
+  text::Conversation conversation;
+  conversation.messages = read_messages(fields, pictures);
   plan.pictures = pictures.release();
   if (!plan.pictures.empty() && !plan.model->image) fields.fail(no_image_token(plan.pictures.front()));
   if (fields.failed()) return std::nullopt;
   // A template that the model file carries is not rendered; docs/api.md says so, and the daemon logs it at start.
-  std::vector<text::PromptPart> parts = text::chat_prompt(messages, text::plain_format(*plan.model->vocabulary));
+  std::vector<text::PromptPart> parts = text::chat_prompt(conversation, text::plain_format(*plan.model->vocabulary));
   for (const text::PromptPart& part : parts) plan.text_bytes += part.text.size();
   plan.tokenise = [model = plan.model, parts = std::move(parts)] {
     return text::encode_prompt(*model->tokenizer, *model->vocabulary, parts, model->image.value_or(text::ImageMarkers{}));

@@ -7,7 +7,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "server/api/json_text.hpp"
 #include "server/text/utf8.hpp"
 
 namespace vigil::api {
@@ -25,11 +24,12 @@ std::optional<std::string> known_role(const std::string& role) {
   return std::nullopt;
 }
 
-// One element of a content array; its text goes onto the message's.
+void add_text(text::ChatMessage& message, std::string text) { message.content.push_back({text::ContentPart::Kind::text, std::move(text)}); }
+
+// One element of a content array; it goes onto the message's.
 void read_part(const json& part, const std::string& where, Fields& fields, text::ChatMessage& message, Pictures& pictures) {
   if (part.is_string()) {
-    message.text += part.get_ref<const std::string&>();
-    return;
+    return add_text(message, part.get<std::string>());
   }
   if (!part.is_object()) return fields.fail(bad_field(where, "must be an object with a type"));
   Fields inner(part, where);
@@ -38,10 +38,10 @@ void read_part(const json& part, const std::string& where, Fields& fields, text:
   if (type == "text" || type == "input_text" || type == "output_text" || type == "refusal") {
     const auto text = inner.text(field);
     if (!text && !inner.failed()) inner.fail(field, "is missing");
-    if (text) message.text += *text;
+    if (text) add_text(message, *text);
   } else if (is_picture_type(type)) {
     pictures.take(inner, where);
-    message.pictures.push_back(message.text.size());
+    message.content.push_back({text::ContentPart::Kind::picture});
   } else if (!inner.failed()) {
     inner.fail("type", type.empty() ? "is missing" : "is " + quoted(type) + "; text parts and pictures are supported");
   }
@@ -52,8 +52,7 @@ void read_content(Fields& fields, text::ChatMessage& message, Pictures& pictures
   const json* content = fields.find("content");
   if (!content) return;
   if (content->is_string()) {
-    message.text = content->get<std::string>();
-    return;
+    return add_text(message, content->get<std::string>());
   }
   if (!content->is_array()) return fields.fail("content", std::string("must be a string or an array of parts, not ") + content->type_name());
   for (size_t i = 0; i < content->size() && !fields.failed(); ++i) {
@@ -61,25 +60,27 @@ void read_content(Fields& fields, text::ChatMessage& message, Pictures& pictures
   }
 }
 
-// What an assistant called in an earlier turn, in the form that models trained on ChatML know.
-void append_tool_calls(Fields& message, std::string& out) {
-  const json* calls = message.array("tool_calls");
+// What an assistant called in an earlier turn.
+void read_tool_calls(Fields& fields, text::ChatMessage& message) {
+  const json* calls = fields.array("tool_calls");
   if (!calls) return;
-  for (size_t i = 0; i < calls->size() && !message.failed(); ++i) {
-    const std::string where = message.path("tool_calls") + "[" + std::to_string(i) + "]";
+  for (size_t i = 0; i < calls->size() && !fields.failed(); ++i) {
+    const std::string where = fields.path("tool_calls") + "[" + std::to_string(i) + "]";
     const json& call = (*calls)[i];
-    if (!call.is_object()) return message.fail(bad_field(where, "must be an object"));
+    if (!call.is_object()) return fields.fail(bad_field(where, "must be an object"));
     Fields outer(call, where);
+    text::ToolCall found;
+    found.id = outer.text("id").value_or("");
     const json* function = outer.object("function");
-    if (!function) return message.fail(outer.failed() ? *outer.error() : bad_field(where + ".function", "is missing"));
+    if (!function) return fields.fail(outer.failed() ? *outer.error() : bad_field(where + ".function", "is missing"));
     Fields inner(*function, where + ".function");
     const auto name = inner.text("name");
-    const auto arguments = inner.text("arguments");
-    if (inner.failed()) return message.fail(*inner.error());
-    if (!name) return message.fail(bad_field(where + ".function.name", "is missing"));
-    if (!out.empty()) out += '\n';
-    out += "<tool_call>\n{\"name\": " + json_string(*name) + ", \"arguments\": " + (arguments && !arguments->empty() ? *arguments : "{}") +
-           "}\n</tool_call>";
+    found.arguments = inner.text("arguments").value_or("");
+    if (inner.failed()) return fields.fail(*inner.error());
+    if (!name) return fields.fail(bad_field(where + ".function.name", "is missing"));
+    found.name = *name;
+    if (found.arguments.empty()) found.arguments = "{}";
+    message.tool_calls.push_back(std::move(found));
   }
 }
 
@@ -100,7 +101,7 @@ text::ChatMessage read_message(const json& value, const std::string& where, Fiel
   }
   if (message.role != "assistant" && !inner.find("content") && !inner.failed()) inner.fail("content", "is missing");
   read_content(inner, message, pictures);
-  if (message.role == "assistant") append_tool_calls(inner, message.text);
+  if (message.role == "assistant") read_tool_calls(inner, message);
   if (inner.failed()) fields.fail(*inner.error());
   return message;
 }

@@ -70,15 +70,33 @@ class PromptEncoder {
 PromptPart fixed(std::string text) { return {PromptPart::Source::fixed, std::move(text)}; }
 PromptPart typed(std::string text) { return {PromptPart::Source::typed, std::move(text)}; }
 
-// A message's text, parted where its pictures stand.
-void append_content(std::vector<PromptPart>& parts, const ChatMessage& message) {
-  size_t at = 0;
-  for (const size_t place : message.pictures) {
-    if (place > at) parts.push_back(typed(message.text.substr(at, place - at)));
-    parts.push_back({PromptPart::Source::picture, ""});
-    at = place;
+void append_text(std::vector<PromptPart>& parts, std::string text) {
+  if (!parts.empty() && parts.back().source == PromptPart::Source::typed) {
+    parts.back().text += text;
+  } else {
+    parts.push_back(typed(std::move(text)));
   }
-  if (at < message.text.size() || message.pictures.empty()) parts.push_back(typed(message.text.substr(at)));
+}
+
+std::string call_text(const ToolCall& call) {
+  const std::string name = Json(call.name).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return "<tool_call>\n{\"name\": " + name + ", \"arguments\": " + (call.arguments.empty() ? "{}" : call.arguments) + "}\n</tool_call>";
+}
+
+void append_content(std::vector<PromptPart>& parts, const ChatMessage& message) {
+  const size_t before = parts.size();
+  for (const ContentPart& part : message.content) {
+    if (part.kind == ContentPart::Kind::picture) {
+      parts.push_back({PromptPart::Source::picture, ""});
+    } else {
+      append_text(parts, part.text);
+    }
+  }
+  bool first = parts.size() == before || (parts.size() == before + 1 && parts.back().text.empty());
+  for (const ToolCall& call : message.tool_calls) {
+    append_text(parts, (first ? "" : "\n") + call_text(call));
+    first = false;
+  }
 }
 
 }  // namespace
@@ -87,8 +105,9 @@ PlainFormat plain_format(const gguf::Vocabulary& vocabulary) {
   return vocabulary.find(message_begin) && vocabulary.find(message_end) ? PlainFormat::chatml : PlainFormat::joined;
 }
 
-std::vector<PromptPart> chat_prompt(const std::vector<ChatMessage>& messages, PlainFormat format) {
+std::vector<PromptPart> chat_prompt(const Conversation& conversation, PlainFormat format) {
   std::vector<PromptPart> parts;
+  const auto& messages = conversation.messages;
   if (format == PlainFormat::joined) {
     for (const ChatMessage& message : messages) {
       if (!parts.empty()) parts.push_back(fixed("\n"));
@@ -96,9 +115,10 @@ std::vector<PromptPart> chat_prompt(const std::vector<ChatMessage>& messages, Pl
     }
     return parts;
   }
-  for (const ChatMessage& message : messages) {
-    parts.push_back(fixed(std::string(message_begin) + message.role + "\n"));
-    append_content(parts, message);
+  for (size_t i = 0; i < messages.size(); ++i) {
+    parts.push_back(fixed(std::string(message_begin) + messages[i].role + "\n"));
+    append_content(parts, messages[i]);
+    if (conversation.continue_last && i + 1 == messages.size()) return parts;
     parts.push_back(fixed(std::string(message_end) + "\n"));
   }
   parts.push_back(fixed(std::string(message_begin) + "assistant\n"));

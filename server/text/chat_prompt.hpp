@@ -9,15 +9,10 @@
 
 #include "engine/gguf/tokenizer.hpp"
 #include "engine/gguf/vocabulary.hpp"
+#include "server/text/conversation.hpp"
 #include "server/text/image_markers.hpp"
 
 namespace vigil::text {
-
-struct ChatMessage {
-  std::string role;  // system, user, assistant or tool
-  std::string text;
-  std::vector<size_t> pictures = {};  // where in the text one stands (bytes before it), ascending; two may stand at one place
-};
 
 struct PromptPart {
   enum class Source { typed, fixed, picture };  // a picture has no text: its markers stand there
@@ -33,7 +28,9 @@ enum class PlainFormat {
 };
 // chatml when the vocabulary has both markers.
 PlainFormat plain_format(const gguf::Vocabulary& vocabulary);
-std::vector<PromptPart> chat_prompt(const std::vector<ChatMessage>& messages, PlainFormat format);
+// Calls of earlier assistant messages become text: <tool_call>\n{"name": …, "arguments": …}\n</tool_call>. A last assistant message that the
+// answer continues (`continue_last`) is left open.
+std::vector<PromptPart> chat_prompt(const Conversation& conversation, PlainFormat format);
 
 // The ids of a prompt. Neighbouring text is tokenised as one, whatever its source: a border between parts changes no id. The beginning id
 // stands first, once, when the vocabulary says add_bos, also when a fixed part begins with its marker. `markers` stand at pictures.

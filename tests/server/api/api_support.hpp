@@ -15,7 +15,7 @@
 
 namespace vigil::api::test {
 
-using json = nlohmann::ordered_json;
+using nlohmann::json;
 
 class RecordingChannel final : public Channel {
  public:

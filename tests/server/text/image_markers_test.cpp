@@ -52,9 +52,9 @@ TEST_CASE("Pictures stand where they were put, between the texts", "[image_marke
   const auto tokenizer = make_tokenizer_of(*words);
   const ImageMarkers markers{pad, start, end};
   const auto ids_of = [&](std::vector<ChatMessage> messages) {
-    return encode_prompt(*tokenizer, *words, chat_prompt(messages, plain_format(*words)), markers);
+    return encode_prompt(*tokenizer, *words, chat_prompt(talk(std::move(messages)), plain_format(*words)), markers);
   };
-  const auto ids = ids_of({{"user", "abcd", {0, 2, 2, 4}}});
+  const auto ids = ids_of({said("user", "abcd", {0, 2, 2, 4})});
   CHECK(count(ids, pad) == 4);
   std::string shape;  // letters of the text and # for a picture
   for (const TokenId id : ids) shape += id == pad ? "#" : words->bytes(id);
@@ -65,9 +65,9 @@ TEST_CASE("Pictures stand where they were put, between the texts", "[image_marke
     CHECK(ids[i - 1] == start);
     CHECK(ids[i + 1] == end);
   }
-  CHECK(count(ids_of({{"user", "", {0}}}), pad) == 1);
-  CHECK(count(ids_of({{"user", "a", {1}}, {"assistant", "b"}, {"user", "c"}}), pad) == 1);  // of an earlier turn
-  const auto joined = encode_prompt(*tokenizer, *words, chat_prompt({{"user", "a", {0}}, {"user", "b"}}, PlainFormat::joined), markers);
+  CHECK(count(ids_of({said("user", "", {0})}), pad) == 1);
+  CHECK(count(ids_of({said("user", "a", {1}), said("assistant", "b"), said("user", "c")}), pad) == 1);  // of an earlier turn
+  const auto joined = encode_prompt(*tokenizer, *words, chat_prompt(talk({said("user", "a", {0}), said("user", "b")}), PlainFormat::joined), markers);
   CHECK(count(joined, pad) == 1);
 }
 
@@ -75,7 +75,7 @@ TEST_CASE("An image marker that somebody typed stays text", "[image_markers]") {
   const auto words = vocabulary();
   const auto tokenizer = make_tokenizer_of(*words);
   const ImageMarkers markers{pad, start, end};
-  const auto ids = encode_prompt(*tokenizer, *words, chat_prompt({{"user", "see <|image_pad|> and <|vision_start|>", {4}}}, PlainFormat::chatml), markers);
+  const auto ids = encode_prompt(*tokenizer, *words, chat_prompt(talk({said("user", "see <|image_pad|> and <|vision_start|>", {4})}), PlainFormat::chatml), markers);
   CHECK(count(ids, pad) == 1);
   CHECK(count(ids, start) == 1);
 }

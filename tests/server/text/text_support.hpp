@@ -4,6 +4,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/gguf/byte_source.hpp"
@@ -11,6 +12,7 @@
 #include "engine/gguf/tokenizer.hpp"
 #include "engine/gguf/vocabulary.hpp"
 #include "engine/gguf/writer.hpp"
+#include "server/text/conversation.hpp"
 
 namespace vigil::text::test {
 
@@ -54,6 +56,25 @@ inline std::shared_ptr<const gguf::Tokenizer> make_tokenizer_of(const gguf::Voca
   auto tokenizer = gguf::make_tokenizer(vocabulary);
   if (!tokenizer) throw std::runtime_error(tokenizer.error());
   return std::move(tokenizer).value();
+}
+
+// A message as text with pictures at places of it (bytes before each, ascending).
+inline ChatMessage said(std::string role, const std::string& text, const std::vector<size_t>& pictures = {}) {
+  ChatMessage message{std::move(role)};
+  size_t at = 0;
+  for (const size_t place : pictures) {
+    if (place > at) message.content.push_back({ContentPart::Kind::text, text.substr(at, place - at)});
+    message.content.push_back({ContentPart::Kind::picture});
+    at = place;
+  }
+  if (at < text.size()) message.content.push_back({ContentPart::Kind::text, text.substr(at)});
+  return message;
+}
+
+inline Conversation talk(std::vector<ChatMessage> messages) {
+  Conversation conversation;
+  conversation.messages = std::move(messages);
+  return conversation;
 }
 
 inline gguf::TokenId byte_id(unsigned char byte) { return 3 + byte; }
