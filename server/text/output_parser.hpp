@@ -16,11 +16,13 @@ namespace vigil::text {
 // How a model family writes thinking and calls; immutable, made once per model, shared by threads.
 struct OutputFormat;
 
-// The family is told by its chat template's text and by the markers in its vocabulary. Never null: a model with neither writes plain content.
+// The family is told by its chat template's text and by the markers in its vocabulary. Never null: a model with neither is taken to write
+// <think>…</think> at its beginning and <tool_call>{"name": …, "arguments": …}</tool_call>, when it writes such things at all.
 std::shared_ptr<const OutputFormat> output_format(std::string_view template_source, const gguf::Vocabulary& vocabulary);
 
 // Receives what was understood. Calls follow one another: call_begin, any number of call_arguments, call_end, then the next index. The
-// arguments joined are a JSON object. Between begin and end of a call neither content nor thinking comes.
+// arguments joined are a JSON object. Between begin and end of a call neither content nor thinking comes. A call without call_end is not
+// complete: nothing comes after it, and nobody may act on it.
 class OutputSink {
  public:
   virtual ~OutputSink() = default;
@@ -53,6 +55,9 @@ class OutputParser {
 
   bool inside_thinking() const;
   size_t calls() const;                      // that have begun
+  // After finish(cut): the name of a call that the cut left unfinished before any of it was sent; empty when there is none. Its text is gone:
+  // half a call is neither a call nor something to read.
+  const std::string& cut_call() const;
 
  private:
   class State;
