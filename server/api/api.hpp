@@ -12,6 +12,7 @@
 #include "engine/gguf/vocabulary.hpp"
 #include "protocol/time.hpp"
 #include "server/api/channel.hpp"
+#include "server/text/chat_template.hpp"
 #include "server/text/image_markers.hpp"
 #include "server/turn/desk.hpp"
 
@@ -28,6 +29,7 @@ struct Model {
   std::shared_ptr<const gguf::Tokenizer> tokenizer;
   size_t longest_token_bytes = 0;           // no token stands for more text than this; 0 = not known
   std::string chat_template;                // of the file or chat_template_file; empty = the documented plain one
+  std::shared_ptr<const text::ChatTemplate> chat;  // that template, compiled; null when there is none
   std::optional<text::ImageMarkers> image;  // what stands for a picture; nothing = it takes none
 };
 
