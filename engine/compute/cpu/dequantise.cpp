@@ -1,60 +1,70 @@
-// Built without contraction of a * b + c: a fused result would differ from the reference in the last bit.
+// The table from type to decoder, and the plain types. Built without contraction of a * b + c: a fused result would differ from the
+// reference in the last bit.
 #include "engine/compute/cpu/dequantise.hpp"
 
 #include <cassert>
 #include <cstring>
 
-#include "engine/compute/cpu/half.hpp"
+#include "engine/compute/cpu/blocks.hpp"
 
 namespace vigil::compute::cpu {
 namespace {
 
-uint16_t load_u16(const std::byte* from) {
-  uint16_t value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
-}
+void f32_row(const std::byte* row, int64_t cols, float* out) { std::memcpy(out, row, static_cast<size_t>(cols) * sizeof(float)); }
 
-void from_f16(const std::byte* row, int64_t cols, float* out) {
+void f16_row(const std::byte* row, int64_t cols, float* out) {
   for (int64_t i = 0; i < cols; ++i) out[i] = half_to_float(load_u16(row + 2 * i));
 }
 
-void from_bf16(const std::byte* row, int64_t cols, float* out) {
+void bf16_row(const std::byte* row, int64_t cols, float* out) {
   for (int64_t i = 0; i < cols; ++i) out[i] = bfloat_to_float(load_u16(row + 2 * i));
 }
 
-// Block of 32: a half-precision scale, then 32 signed bytes; weight = scale * byte.
-void from_q8_0(const std::byte* row, int64_t cols, float* out) {
-  constexpr int64_t block_elements = 32, block_bytes = 34;
-  for (int64_t block = 0; block < cols / block_elements; ++block) {
-    const std::byte* at = row + block * block_bytes;
-    const float scale = half_to_float(load_u16(at));
-    int8_t codes[block_elements];
-    std::memcpy(codes, at + 2, sizeof codes);
-    for (int64_t i = 0; i < block_elements; ++i) out[block * block_elements + i] = scale * static_cast<float>(codes[i]);
+// Null for a type that holds no weights, such as I32 and the two that only carry activations (Q8_1, Q8_K).
+RowDecoder decoder_of(gguf::TensorType type) {
+  using T = gguf::TensorType;
+  switch (type) {
+    case T::f32: return f32_row;
+    case T::f16: return f16_row;
+    case T::bf16: return bf16_row;
+    case T::q4_0: return q4_0_row;
+    case T::q4_1: return q4_1_row;
+    case T::q5_0: return q5_0_row;
+    case T::q5_1: return q5_1_row;
+    case T::q8_0: return q8_0_row;
+    case T::q1_0: return q1_0_row;
+    case T::q2_0: return q2_0_row;
+    case T::q2_k: return q2_k_row;
+    case T::q3_k: return q3_k_row;
+    case T::q4_k: return q4_k_row;
+    case T::q5_k: return q5_k_row;
+    case T::q6_k: return q6_k_row;
+    case T::iq1_s: return iq1_s_row;
+    case T::iq1_m: return iq1_m_row;
+    case T::iq2_xxs: return iq2_xxs_row;
+    case T::iq2_xs: return iq2_xs_row;
+    case T::iq2_s: return iq2_s_row;
+    case T::iq3_xxs: return iq3_xxs_row;
+    case T::iq3_s: return iq3_s_row;
+    case T::iq4_nl: return iq4_nl_row;
+    case T::iq4_xs: return iq4_xs_row;
+    case T::tq1_0: return tq1_0_row;
+    case T::tq2_0: return tq2_0_row;
+    case T::mxfp4: return mxfp4_row;
+    case T::nvfp4: return nvfp4_row;
+    case T::q8_1: case T::q8_k: case T::i8: case T::i16: case T::i32: case T::i64: case T::f64: return nullptr;
   }
+  return nullptr;
 }
 
 }  // namespace
 
-bool can_dequantise(gguf::TensorType type) {
-  switch (type) {
-    case gguf::TensorType::f32:
-    case gguf::TensorType::f16:
-    case gguf::TensorType::bf16:
-    case gguf::TensorType::q8_0: return true;
-    default: return false;
-  }
-}
+bool can_dequantise(gguf::TensorType type) { return decoder_of(type) != nullptr; }
 
 void dequantise_row(gguf::TensorType type, const std::byte* row, int64_t cols, float* out) {
-  switch (type) {
-    case gguf::TensorType::f32: std::memcpy(out, row, static_cast<size_t>(cols) * sizeof(float)); return;
-    case gguf::TensorType::f16: from_f16(row, cols, out); return;
-    case gguf::TensorType::bf16: from_bf16(row, cols, out); return;
-    case gguf::TensorType::q8_0: from_q8_0(row, cols, out); return;
-    default: assert(!"bind() refuses every other type");
-  }
+  const RowDecoder decode = decoder_of(type);
+  assert(decode != nullptr && "bind() refuses every other type");
+  decode(row, cols, out);
 }
 
 }  // namespace vigil::compute::cpu

@@ -8,10 +8,10 @@
 
 namespace vigil::compute::cpu {
 
-// F32, F16, BF16 and Q8_0.
+// Every type that models keep weights in: all but the integer types, F64, and Q8_1 and Q8_K, which only ever held activations.
 bool can_dequantise(gguf::TensorType type);
 
-// `row` holds `cols` weights (a multiple of the type's block length), at any alignment. Each value is rounded at most once.
+// `row` holds `cols` weights (a multiple of the type's block length), at any alignment. Values equal the format's own to the bit.
 void dequantise_row(gguf::TensorType type, const std::byte* row, int64_t cols, float* out);
 
 }  // namespace vigil::compute::cpu

@@ -241,7 +241,7 @@ Result<Weight> ReferenceBackend::bind(std::string_view tensor_name, gguf::Tensor
   const std::string name(tensor_name);
   if (!info || !can_dequantise(type)) {
     return Error{"tensor '" + name + "' has type " + (info ? std::string(info->name) : "unknown") +
-                 "; this version computes F32, F16, BF16 and Q8_0"};
+                 ", in which no weights can be kept"};
   }
   if (rows < 1 || cols < 1 || cols % info->block_elements != 0) {
     return Error{"tensor '" + name + "': a row of " + std::to_string(cols) + " is no whole number of " + std::string(info->name) + " blocks"};
