@@ -163,6 +163,7 @@ class Server {
     Result<protocol::EngineCommand> command = protocol::parse_engine_command(line.text);
     if (!command) return refuse(tag_in(line.text), command.error());
     if (auto* generate = std::get_if<protocol::Generate>(&*command)) return start(std::move(*generate));
+    if (const auto* embed = std::get_if<protocol::Embed>(&*command)) return refuse(embed->request, "EMB: this engine gives no embeddings");
     if (const auto* stop = std::get_if<protocol::Stop>(&*command)) return cancel(*stop);
     end();  // QUIT
   }

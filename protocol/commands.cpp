@@ -146,6 +146,32 @@ Result<EngineCommand> parse_generate(FieldReader& reader, Embeddings embeddings)
   return EngineCommand(std::move(generate));
 }
 
+constexpr std::array<std::pair<std::string_view, Pooling>, 3> poolings = {{{"mean", Pooling::mean}, {"cls", Pooling::cls}, {"last", Pooling::last}}};
+
+Result<EngineCommand> parse_embed(FieldReader& reader) {
+  Embed embed;
+  bool pooled = false;
+  std::string_view word = reader.next();
+  for (; word.find('=') != std::string_view::npos && !reader.failed(); word = reader.next()) {
+    if (word.starts_with("req=")) {
+      if (!set_once(reader, "req", embed.request, to_unsigned(word.substr(4)))) wrong_value(reader, "req", word.substr(4), "a request number");
+    } else if (word.starts_with("pool=")) {
+      for (const auto& [name, pool] : poolings) {
+        if (word.substr(5) != name) continue;
+        embed.pool = pool;
+        pooled = true;
+      }
+      if (!pooled) wrong_value(reader, "pool", word.substr(5), "mean, cls or last");
+    }
+  }
+  if (!reader.failed() && !pooled) reader.fail("pool= is missing");
+  if (!reader.failed() && word.empty()) reader.fail("the ids are missing");
+  if (!reader.failed()) read_ids(reader, word, embed.ids);
+  if (!reader.failed() && !reader.at_end()) reader.fail("'" + printable(reader.remainder(), 40) + "' after the ids");
+  if (reader.failed()) return reader.failure();
+  return EngineCommand(std::move(embed));
+}
+
 Result<EngineCommand> parse_stop(FieldReader& reader) {
   Stop stop;
   if (!reader.at_end()) {
@@ -189,6 +215,16 @@ void append_sampling(std::string& out, const Sampling& sampling) {
   }
 }
 
+void append_ids(std::string& out, const std::vector<TokenId>& ids) {
+  out.reserve(out.size() + 7 * ids.size());
+  char separator = ' ';
+  for (const TokenId id : ids) {
+    out += separator;
+    append_integer(out, int64_t{id});
+    separator = ',';
+  }
+}
+
 void append_generate(std::string& out, const Generate& generate) {
   out += generate.embeddings_file.empty() ? "GEN " : "GENI ";
   append_integer(out, generate.max_new);
@@ -202,13 +238,20 @@ void append_generate(std::string& out, const Generate& generate) {
     out += percent_encode(value);
   }
   if (!generate.embeddings_file.empty()) out += " " + percent_encode_key(generate.embeddings_file);
-  out.reserve(out.size() + 7 * generate.ids.size());
-  char separator = ' ';
-  for (const TokenId id : generate.ids) {
-    out += separator;
-    append_integer(out, int64_t{id});
-    separator = ',';
+  append_ids(out, generate.ids);
+}
+
+void append_embed(std::string& out, const Embed& embed) {
+  out += "EMB";
+  if (embed.request) {
+    append_key(out, "req");
+    append_integer(out, *embed.request);
   }
+  append_key(out, "pool");
+  for (const auto& [name, pool] : poolings) {
+    if (pool == embed.pool) out += name;
+  }
+  append_ids(out, embed.ids);
 }
 
 }  // namespace
@@ -222,6 +265,7 @@ Result<EngineCommand> parse_engine_command(std::string_view line) {
   reader.line_word(word);
   if (word == "GEN") return parse_generate(reader, Embeddings::none);
   if (word == "GENI") return parse_generate(reader, Embeddings::file);
+  if (word == "EMB") return parse_embed(reader);
   if (word == "STOP") return parse_stop(reader);
   if (word == "QUIT") {
     if (reader.at_end()) return EngineCommand(Quit{});
@@ -236,6 +280,8 @@ std::string encode(const EngineCommand& command) {
   std::string out;
   if (const auto* generate = std::get_if<Generate>(&command)) {
     append_generate(out, *generate);
+  } else if (const auto* embed = std::get_if<Embed>(&command)) {
+    append_embed(out, *embed);
   } else if (const auto* stop = std::get_if<Stop>(&command)) {
     out += "STOP";
     if (stop->request) {

@@ -1,10 +1,14 @@
 // Lines from an engine child to the daemon: text <-> EngineLine. Commands in the other direction are in commands.cpp.
+#include <bit>
 #include <charconv>
+#include <cmath>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 
+#include "protocol/base64.hpp"
 #include "protocol/lines.hpp"
 #include "protocol/text_fields.hpp"
 
@@ -145,6 +149,27 @@ Event parse_beat(FieldReader& reader) {
   return EngineEvent(std::move(beat));
 }
 
+static_assert(std::endian::native == std::endian::little, "vectors travel as they lie in memory");
+
+Event parse_vector(FieldReader& reader) {
+  VectorPart part;
+  part.offset = reader.count("offset", 0, max_vector);
+  const auto bytes = decode_base64(reader.word("numbers"));
+  if (!bytes || bytes->empty() || bytes->size() % sizeof(float) != 0) {
+    reader.fail("its numbers are not base64 of whole float32");
+  } else if (bytes->size() / sizeof(float) > max_vector_part) {
+    reader.fail("it holds more than " + std::to_string(max_vector_part) + " numbers");
+  }
+  if (reader.failed()) return reader.failure();
+  part.values.resize(bytes->size() / sizeof(float));
+  std::memcpy(part.values.data(), bytes->data(), bytes->size());
+  for (const float value : part.values) {
+    if (!std::isfinite(value)) reader.fail("it holds a number that is not finite");
+  }
+  if (reader.failed()) return reader.failure();
+  return EngineEvent(std::move(part));
+}
+
 // "T 17" or "@3 T 17" and nothing else, which is nearly every line of an engine, without the reader's care for fields and errors. False
 // for every other line; those are read word by word.
 bool read_bare_token(std::string_view line, std::optional<RequestTag>& request, Token& token) {
@@ -165,6 +190,7 @@ Event parse_event(FieldReader& reader, std::string_view word) {
   if (word == "PP") return parse_prompt_progress(reader);
   if (word == "DONE") return parse_done(reader);
   if (word == "BEAT") return parse_beat(reader);
+  if (word == "V") return parse_vector(reader);
   if (word == "INFO") return parse_info(reader);
   if (word == "READY") return parse_ready(reader);
   if (word == "ERR") return EngineEvent(EngineError{clean_text(reader.remainder())});
@@ -258,6 +284,11 @@ void append_event(std::string& out, const EngineEvent& event) {
         } else if constexpr (std::is_same_v<E, Wait>) {
           out += "SWAIT " + (e.phase.empty() ? std::string("-") : percent_encode(e.phase)) + " ";
           append_number(out, e.seconds);
+        } else if constexpr (std::is_same_v<E, VectorPart>) {
+          out += "V ";
+          append_integer(out, e.offset);
+          out += ' ';
+          out += encode_base64({reinterpret_cast<const char*>(e.values.data()), e.values.size() * sizeof(float)});
         } else {
           static_assert(std::is_same_v<E, Beat>);
           out += "BEAT step=";

@@ -23,6 +23,8 @@ inline constexpr size_t max_line_from_child_bytes = 64 * 1024;
 inline constexpr size_t max_line_to_child_bytes = 32 * 1024 * 1024;  // a prompt of 1M tokens
 inline constexpr int max_slots = 1024;
 inline constexpr int max_logprobs = 20;
+inline constexpr size_t max_vector_part = 9 * 1024;   // numbers: 48 KiB of base64
+inline constexpr int64_t max_vector = 1 << 20;        // numbers of one embedding
 
 // ---- engine to server
 struct Info {                     // INFO k=v ...; any number before READY, load progress among them
@@ -84,7 +86,13 @@ struct Beat {                     // BEAT step=N [active=17,18]; never tagged
   bool operator==(const Beat&) const = default;
 };
 
-using EngineEvent = std::variant<Info, Ready, Resume, PromptProgress, Token, Done, EngineError, Fatal, Wait, Beat>;
+struct VectorPart {               // V offset base64; answers EMB, any number of them before DONE
+  int64_t offset = 0;             // in numbers, of the first one; parts come in order and leave nothing out
+  std::vector<float> values;      // finite, at least one; on the line float32, little endian, at most max_vector_part of them
+  bool operator==(const VectorPart&) const = default;
+};
+
+using EngineEvent = std::variant<Info, Ready, Resume, PromptProgress, Token, Done, EngineError, Fatal, Wait, Beat, VectorPart>;
 struct EngineLine {
   std::optional<RequestTag> request;
   EngineEvent event;
@@ -116,6 +124,13 @@ struct Generate {                 // GEN max_new [k=v ...] id,id,...   or GENI m
   std::vector<TokenId> ids;
   bool operator==(const Generate&) const = default;
 };
+enum class Pooling : uint8_t { mean, cls, last };  // of the hidden states of all tokens; the first one's; the last one's
+struct Embed {                    // EMB [req=] pool=mean|cls|last id,id,...; an engine whose READY carries `embeddings` knows it
+  std::optional<RequestTag> request;
+  Pooling pool = Pooling::mean;
+  std::vector<TokenId> ids;
+  bool operator==(const Embed&) const = default;
+};
 struct Stop {  // STOP [n]
   std::optional<RequestTag> request;
   bool operator==(const Stop&) const = default;
@@ -123,7 +138,7 @@ struct Stop {  // STOP [n]
 struct Quit {
   bool operator==(const Quit&) const = default;
 };
-using EngineCommand = std::variant<Generate, Stop, Quit>;
+using EngineCommand = std::variant<Generate, Embed, Stop, Quit>;
 
 Result<EngineCommand> parse_engine_command(std::string_view line);
 std::string encode(const EngineCommand& command);

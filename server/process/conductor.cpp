@@ -126,6 +126,7 @@ void Conductor::tell_desk() {
     view.slots = ready->ids ? ready->slots : 1;
     view.can_stop = ready->stop;
     view.can_logprobs = ready->logprobs;
+    view.can_embed = ready->embeddings;
   }
   view.reason = child_.reason();
   view.retry_in_s = seconds(child_.retry_in(hands_.now()));
@@ -303,14 +304,20 @@ void Conductor::need_engine() {
 
 void Conductor::start(turn::LeaseId lease, const turn::Request& request, int64_t max_new) {
   assert(child_.ready());
-  protocol::Generate generate;
-  generate.max_new = max_new;
-  if (child_.ready() && child_.ready()->ids) generate.request = lease;
-  generate.sampling = request.sampling;
-  generate.ids = request.prompt;
-  if (request.embeddings) generate.embeddings_file = request.embeddings->path;
+  std::optional<protocol::RequestTag> tag;
+  if (child_.ready() && child_.ready()->ids) tag = lease;
   leases_.insert(lease);
-  hands_.write(protocol::encode(protocol::EngineCommand{std::move(generate)}));
+  if (request.embed) {
+    hands_.write(protocol::encode(protocol::EngineCommand{protocol::Embed{tag, *request.embed, request.prompt}}));
+  } else {
+    protocol::Generate generate;
+    generate.max_new = max_new;
+    generate.request = tag;
+    generate.sampling = request.sampling;
+    generate.ids = request.prompt;
+    if (request.embeddings) generate.embeddings_file = request.embeddings->path;
+    hands_.write(protocol::encode(protocol::EngineCommand{std::move(generate)}));
+  }
   give(event::LeaseOpened{lease});
   hands_.run_soon();
 }

@@ -122,8 +122,11 @@ std::optional<RequestError> Desk::refused(const Request& request, TimePoint now)
 
 std::optional<RequestError> Desk::unfit(const Request& request) const {
   const auto prompt = static_cast<int64_t>(request.prompt.size());
-  if (engine_.context > 0 && prompt >= engine_.context) {
+  if (engine_.context > 0 && prompt >= engine_.context + (request.embed ? 1 : 0)) {
     return RequestError{ErrorCode::context_length_exceeded, context_message(prompt, engine_.context), "", 1};
+  }
+  if (request.embed && !engine_.can_embed) {
+    return RequestError{ErrorCode::invalid_request, "this engine gives no embeddings (its READY does not carry the word embeddings)", "model", 1};
   }
   if (request.vocabulary != engine_.vocabulary) {
     return model_changed();

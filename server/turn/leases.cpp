@@ -46,6 +46,11 @@ void Desk::on_line(LeaseId id, const protocol::EngineEvent& event, TimePoint now
   Open* open = find(lease.key);
   if (const auto* token = std::get_if<protocol::Token>(&event)) {
     on_token(lease, open, *token, now);
+  } else if (const auto* part = std::get_if<protocol::VectorPart>(&event)) {
+    if (!open || open->sink->on_vector(*part)) return;
+    Ending ending;
+    ending.how = Failed{{ErrorCode::engine_error, "the engine sent numbers of a vector that do not fit what was asked for or sent before", "", 1}};
+    end(lease.key, std::move(ending), now);
   } else if (const auto* progress = std::get_if<protocol::PromptProgress>(&event)) {
     lease.prefilled = progress->read;
     if (open) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -46,6 +47,8 @@ struct Request {
   std::vector<Picture> pictures;
   TokenId image_token = -1;
   std::shared_ptr<const Embeddings> embeddings;
+  // Not tokens are wanted but the vector of the prompt (EMB): it comes by on_vector, and max_new and sampling say nothing.
+  std::optional<protocol::Pooling> embed = {};
 };
 
 enum class Finish : uint8_t { stop, length };
@@ -78,6 +81,7 @@ class ReplySink {
   virtual void on_started() {}                                     // the engine has the request
   virtual void on_prompt_progress(int64_t /*read*/, int64_t /*total*/) {}
   virtual Verdict on_token(const protocol::Token& token) = 0;      // never an end id; never after a verdict other than `more`
+  virtual bool on_vector(const protocol::VectorPart& /*part*/) { return false; }  // false: it does not fit, and the request fails
   virtual void on_end(const Ending& ending) = 0;                   // exactly once, the last call
 };
 

@@ -152,6 +152,17 @@ TEST_CASE("commands round-trip") {
   round_trip(Generate{1, 42, sampling, "/a b/c=d%/\xc3\xa9.sve", {}, {1}});
 }
 
+TEST_CASE("EMB names its pooling and its ids, and nothing is guessed") {
+  CHECK(encode(EngineCommand(Embed{{}, Pooling::mean, {1, 2}})) == "EMB pool=mean 1,2\n");
+  CHECK(encode(EngineCommand(Embed{17, Pooling::last, {5}})) == "EMB req=17 pool=last 5\n");
+  round_trip(Embed{0, Pooling::cls, {2147483647}});
+  CHECK(parse_engine_command("EMB later=1 pool=cls 1").ok());
+  for (const char* wrong : {"EMB 1,2", "EMB pool=max 1", "EMB pool=mean", "EMB pool=mean 1,x", "EMB pool=mean 1 2", "EMB req=x pool=mean 1"}) {
+    INFO(wrong);
+    CHECK_FALSE(parse_engine_command(wrong).ok());
+  }
+}
+
 TEST_CASE("a prompt of a million tokens fits the line cap, and one byte over the cap is an error") {
   Generate big;
   big.max_new = 1;

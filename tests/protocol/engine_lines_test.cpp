@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include <limits>
+#include <vector>
 
 #include "protocol/lines.hpp"
 
@@ -279,6 +280,19 @@ TEST_CASE("every engine event round-trips, tagged and not") {
       round_trip({std::numeric_limits<RequestTag>::max(), event});
     }
   }
+}
+
+TEST_CASE("V carries float32 in base64; what is no finite number is an error") {
+  const auto part = parsed<VectorPart>("V 9216 AACAPwAAAMA=");
+  CHECK(part.offset == 9216);
+  CHECK(part.values == std::vector<float>{1, -2});
+  CHECK(encode(EngineLine{{17}, VectorPart{0, {1, -2}}}) == "@17 V 0 AACAPwAAAMA=\n");
+  round_trip({{}, VectorPart{max_vector, std::vector<float>(max_vector_part, 0.1F)}});
+  for (const char* wrong : {"V", "V 0", "V -1 AACAPw==", "V 0 AACAPw", "V 0 AACAP===", "V 0 AAAA", "V 0 ====", "V 0 AAB*Pw==", "V 0 AADAfw==", "V 0 AACAfw==", "V 1048577 AACAPw=="}) {
+    INFO(wrong);
+    CHECK_FALSE(parse_engine_line(wrong).ok());
+  }
+  CHECK_FALSE(parse_engine_line(encode(EngineLine{{}, VectorPart{0, std::vector<float>(max_vector_part + 1, 0)}})).ok());
 }
 
 TEST_CASE("encoding writes what the documents show") {

@@ -34,6 +34,7 @@ struct Port final : TurnPort {
 
 struct Record {
   std::vector<int> tokens;
+  std::vector<float> vector;
   std::vector<Ending> endings;
   std::optional<size_t> stop_after;
   const RequestError& error() const { return std::get<Failed>(endings.at(0).how).error; }
@@ -47,6 +48,11 @@ struct Sink final : ReplySink {
   Verdict on_token(const protocol::Token& token) override {
     record_.tokens.push_back(token.id);
     return record_.stop_after && record_.tokens.size() >= *record_.stop_after ? Verdict::stop : Verdict::more;
+  }
+  bool on_vector(const protocol::VectorPart& part) override {
+    if (part.offset != static_cast<int64_t>(record_.vector.size())) return false;
+    record_.vector.insert(record_.vector.end(), part.values.begin(), part.values.end());
+    return true;
   }
   void on_end(const Ending& ending) override { record_.endings.push_back(ending); }
   Record& record_;
@@ -100,6 +106,16 @@ struct Bench {
     request.max_new = max_new;
     request.end_ids = {2};
     request.fingerprint = fingerprint;
+    records.push_back(std::make_unique<Record>());
+    Record* record = records.back().get();
+    return {desk->submit(std::move(request), std::make_unique<Sink>(*record), now), record};
+  }
+  std::pair<RequestKey, Record*> submit_embed(size_t prompt = 4) {
+    Request request;
+    request.id = "r" + std::to_string(records.size());
+    request.client = "c";
+    request.prompt.assign(prompt, 5);
+    request.embed = protocol::Pooling::mean;
     records.push_back(std::make_unique<Record>());
     Record* record = records.back().get();
     return {desk->submit(std::move(request), std::make_unique<Sink>(*record), now), record};
