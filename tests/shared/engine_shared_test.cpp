@@ -87,9 +87,9 @@ void check_prefix(const std::vector<int32_t>& ours, const std::vector<int32_t>& 
         std::vector<int32_t>(theirs.begin(), theirs.begin() + static_cast<std::ptrdiff_t>(count)));
 }
 
-// What the float path may be off, about twice the reference's own noise; and the score gap above which the best token is certain.
+// What the float path may be off, about twice the reference's own noise.
 struct Limits {
-  double worst = 2e-4, rms = 2e-5, gap = 1e-3;
+  double worst = 2e-4, rms = 2e-5;
 };
 
 // Logits of the scored positions against the all-float reference, then greedy text.
@@ -126,7 +126,7 @@ void check_golden(const std::string& name, const Limits& limits = {}) {
   const nlohmann::json& reference = facts.at("ref32_greedy");
   const auto theirs = reference.at("tokens").get<std::vector<int32_t>>();
   const auto ours = raw_greedy(*runtime, tokens, theirs.size());
-  const size_t certain = certain_steps(reference.at("gap"), limits.gap);
+  const size_t certain = certain_steps(reference.at("gap"), 2 * worst);
   CHECK(certain >= 10);
   check_prefix(ours, theirs, certain);
 }
