@@ -15,6 +15,7 @@ namespace vigil::text {
 
 constexpr size_t max_call_name_bytes = 256;      // a name, or a key of arguments written as tags
 constexpr size_t max_call_depth = 128;           // objects and lists inside one another in arguments
+constexpr size_t max_call_value_bytes = 256 * 1024;  // an argument that cannot be sent before it is whole
 
 // One call as far as it is read. `arguments` grows by pieces that begin a JSON object and are never taken back.
 struct CallText {
@@ -26,6 +27,7 @@ class CallReader {
  public:
   enum class Step {
     more,          // the character is part of the call, or of what stands around calls
+    settled,       // it ends something that stands around calls: what `leave` gives back begins behind it
     call_done,     // and it is the last of a call
     section_done,  // and it is the last of all that belongs to calls
     leave,         // it belongs to what follows: the calls ended before it, or before white space in front of it
@@ -48,6 +50,7 @@ class DeclaredTools {
   bool any() const { return !tools_.empty(); }
   const ToolDefinition* find(std::string_view name) const;
   bool a_name_begins_with(std::string_view text) const;
+  bool begins_with_a_name(std::string_view text) const;
  private:
   const std::vector<ToolDefinition>& tools_;
 };

@@ -100,7 +100,7 @@ OutputFormat muse() {
 OutputFormat minicpm() {
   return {.name = "minicpm", .thinking = plain_thinking(),
           .calls = {{.kind = Kind::xml_parameters, .call_open = "<function name=\"", .call_close = "</function>", .name_end = "\"", .name_close = ">",
-                     .parameter_open = "<param name=\"", .key_end = "\"", .value_open = ">", .parameter_close = "</param>"}},
+                     .parameter_open = "<param name=\"", .key_end = "\"", .value_open = ">", .parameter_close = "</param>", .cdata = true}},
           .form = {.arguments = Arguments::xml, .before_name = "<function name=\"", .after_name = "\">", .after_arguments = "</function>", .between = "\n",
                    .before_key = "<param name=\"", .after_key = "\">", .after_value = "</param>"}};
 }

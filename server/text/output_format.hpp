@@ -41,6 +41,7 @@ struct CallSyntax {
   // What stands between key_end and value_open, or behind name_end up to name_close, is attributes.
   std::string name_end = {}, name_close = {}, parameter_open = {}, key_end = {}, value_open = {}, parameter_close = {};
   bool strip_newlines = false;      // one line break at each end of a value is not part of it
+  bool cdata = false;               // a value may stand in <![CDATA[…]]>
 };
 
 // How a grammar writes calls: begin call (between call)* end, where call = before_name NAME after_name ARGUMENTS after_arguments.

@@ -34,6 +34,11 @@ void OutputParser::State::call_step() {
       if (streaming_) start_ = at_;
       return;
     }
+    case CallReader::Step::settled:
+      ++at_;
+      start_ = at_;
+      opener_bytes_ = 0;
+      return;
     case CallReader::Step::call_done:
       ++at_;
       return call_done();
@@ -136,7 +141,7 @@ void OutputParser::State::thinking_calls_are_text() {
 
 // The output ends inside a call, or between calls; false when that is all.
 bool OutputParser::State::finish_call(End end) {
-  if (reader_->finish(call_)) {
+  if (end == End::complete && reader_->finish(call_)) {
     call_done();
     return mode_ = thinking_ && !thinking_calls_.empty() ? Mode::after_call : Mode::text, false;
   }
