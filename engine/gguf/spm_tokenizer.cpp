@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <queue>
 
-#include "engine/gguf/marker_matcher.hpp"
-#include "engine/gguf/tokenizer.hpp"
+#include "engine/gguf/marked_tokenizer.hpp"
 #include "engine/gguf/utf8.hpp"
 
 namespace vigil::gguf {
@@ -30,28 +29,12 @@ struct WorseMerge {
   bool operator()(const Merge& a, const Merge& b) const { return a.score != b.score ? a.score < b.score : a.left > b.left; }
 };
 
-class SpmTokenizer final : public Tokenizer {
+class SpmTokenizer final : public MarkedTokenizer {
  public:
-  explicit SpmTokenizer(const Vocabulary& vocabulary)
-      : vocabulary_(vocabulary),
-        plain_(vocabulary, {TokenKind::user_defined}),
-        special_(vocabulary, {TokenKind::user_defined, TokenKind::control, TokenKind::unknown}) {
+  explicit SpmTokenizer(const Vocabulary& vocabulary) : MarkedTokenizer(vocabulary), vocabulary_(vocabulary) {
     for (TokenId id = 0; id < vocabulary.size(); ++id) {
       if (mergeable(id)) longest_piece_ = std::max(longest_piece_, vocabulary.piece(id).size());
     }
-  }
-
-  std::vector<TokenId> encode(std::string_view text, Markers markers, Bos bos) const override {
-    std::vector<TokenId> ids;
-    if (bos == Bos::as_model && vocabulary_.add_bos() && vocabulary_.bos()) ids.push_back(*vocabulary_.bos());
-    size_t from = 0;
-    for (const MarkerMatch& match : (markers == Markers::special ? special_ : plain_).find(text)) {
-      encode_stretch(text.substr(from, match.start - from), ids);
-      ids.push_back(match.id);
-      from = match.start + match.length;
-    }
-    encode_stretch(text.substr(from), ids);
-    return ids;
   }
 
   std::string decode(const std::vector<TokenId>& ids) const override {
@@ -71,6 +54,17 @@ class SpmTokenizer final : public Tokenizer {
     return text;
   }
 
+ protected:
+  void append(const std::vector<Fragment>& fragments, std::vector<TokenId>& ids) const override {
+    for (const Fragment& fragment : fragments) {
+      if (fragment.marker >= 0) {
+        ids.push_back(fragment.marker);
+      } else {
+        encode_stretch(fragment.text, ids);
+      }
+    }
+  }
+
  private:
   // Control and unknown pieces never come out of typed text, "<0x0A>" typed as six characters is not a line end, and user-defined pieces
   // were found before.
@@ -86,7 +80,6 @@ class SpmTokenizer final : public Tokenizer {
   }
 
   void encode_stretch(std::string_view raw, std::vector<TokenId>& ids) const {
-    if (raw.empty()) return;
     std::string text;
     text.reserve(raw.size() + raw.size() / 2);
     if (vocabulary_.add_space_prefix()) text += blank_mark;
@@ -159,17 +152,11 @@ class SpmTokenizer final : public Tokenizer {
   }
 
   const Vocabulary& vocabulary_;
-  MarkerMatcher plain_, special_;
   size_t longest_piece_ = 0;  // bytes
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Tokenizer>> make_tokenizer(const Vocabulary& vocabulary) {
-  switch (vocabulary.model()) {
-    case TokenizerModel::spm: return std::unique_ptr<Tokenizer>(std::make_unique<SpmTokenizer>(vocabulary));
-  }
-  return Error{"this tokenizer model is not supported"};
-}
+std::unique_ptr<Tokenizer> make_spm_tokenizer(const Vocabulary& vocabulary) { return std::make_unique<SpmTokenizer>(vocabulary); }
 
 }  // namespace vigil::gguf

@@ -1,37 +1,19 @@
-// Reads and checks tokenizer.ggml.*: keys as written by the GGUF converters (ggml project, docs/gguf.md, "Tokenizer").
+// Reads and checks the lists of tokenizer.ggml.*: keys as written by the GGUF converters (ggml project, docs/gguf.md, "Tokenizer").
+// Not here: special ids and flags (special_tokens.cpp).
 #include "engine/gguf/vocabulary.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "engine/gguf/byte_letters.hpp"
+#include "engine/gguf/characters.hpp"
+#include "engine/gguf/pre_tokenizer.hpp"
 #include "engine/gguf/printable.hpp"
 
 namespace vigil::gguf {
 
 namespace {
-
-// Pieces that end a turn or a text in the chat formats in use, whatever the file's own ids say: files often name only one of several.
-constexpr std::string_view end_pieces[] = {
-    "</s>",
-    "<|eot_id|>",
-    "<|eom_id|>",
-    "<|im_end|>",
-    "<|end|>",
-    "<end_of_turn>",
-    "<|endoftext|>",
-    "<|end_of_text|>",
-    "<end_of_utterance>",
-    "<|END_OF_TURN_TOKEN|>",
-    "<\xEF\xBD\x9C" "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",  // full-width bars
-};
-
-// Pieces that stand for a picture or around it. Files sometimes call them user-defined, and then typed text would become them.
-constexpr std::string_view picture_pieces[] = {
-    "<image_soft_token>", "<start_of_image>", "<end_of_image>", "<|image_pad|>", "<|vision_start|>", "<|vision_end|>", "<|media_pad|>", "<|media_end|>",
-    "<IMG_CONTEXT>", "[IMG]", "[IMG_BREAK]", "[IMG_END]", "<|image|>", "<|image>", "<image|>", "<image>", "<fake_token_around_image>",
-    "<|patch|>", "<|image_start|>", "<|image_end|>",
-};
 
 constexpr std::string_view blank_mark = "\xE2\x96\x81";  // U+2581
 
@@ -63,6 +45,20 @@ std::string with_blanks(std::string_view piece) {
       at += blank_mark.size();
     } else {
       text += piece[at++];
+    }
+  }
+  return text;
+}
+
+// A character that stands for no byte is left as it is: such pieces come from no text, but somebody may ask for their bytes.
+std::string from_letters(std::string_view piece) {
+  std::string text;
+  for (const Character letter : characters_of(piece)) {
+    const auto byte = letter.is(char_class::invalid) ? std::optional(static_cast<uint8_t>(letter.code())) : byte_of_letter(letter.code());
+    if (byte) {
+      text += static_cast<char>(*byte);
+    } else {
+      append_utf8(text, letter.code());
     }
   }
   return text;
@@ -108,49 +104,80 @@ Result<std::vector<TokenKind>> read_kinds(const File& file, size_t count) {
   return result;
 }
 
-// An id key: absent is fine, outside the vocabulary is not.
-Result<std::optional<TokenId>> read_id(const File& file, const char* key, size_t count) {
-  if (!file.find(key)) return std::optional<TokenId>();
-  auto id = file.integer(key);
-  if (!id) return Error{id.error()};
-  if (*id < 0 || static_cast<uint64_t>(*id) >= count) {
-    return Error{std::string("key '") + key + "': id " + std::to_string(*id) + " is outside the vocabulary of " +
-                 std::to_string(count) + " tokens"};
-  }
-  return std::optional<TokenId>(static_cast<TokenId>(*id));
-}
-
 }  // namespace
 
 Result<Vocabulary> Vocabulary::from(const File& file) {
-  auto model = file.string("tokenizer.ggml.model");
-  if (!model) return Error{model.error()};
-  if (*model != "llama") {
-    return Error{"key 'tokenizer.ggml.model': tokenizer " + printable(*model) + " is not supported yet; 'llama' (SentencePiece) is"};
-  }
-  auto pieces = file.strings("tokenizer.ggml.tokens");
-  if (!pieces) return Error{pieces.error()};
-  if (pieces->empty()) return Error{"key 'tokenizer.ggml.tokens' is empty"};
-  const size_t count = pieces->size();
-  auto scores = read_scores(file, count);
-  if (!scores) return Error{scores.error()};
-  auto kinds = read_kinds(file, count);
-  if (!kinds) return Error{kinds.error()};
-
   Vocabulary vocabulary;
-  vocabulary.pieces_ = std::move(*pieces);
-  vocabulary.scores_ = std::move(*scores);
-  vocabulary.kinds_ = std::move(*kinds);
-  if (auto step = vocabulary.index_pieces(); !step) return Error{step.error()};
+  if (auto step = vocabulary.read_model(file); !step) return Error{step.error()};
+  if (auto step = vocabulary.read_pieces(file); !step) return Error{step.error()};
+  if (auto step = vocabulary.index_bytes(); !step) return Error{step.error()};
+  if (auto step = vocabulary.read_merges(file); !step) return Error{step.error()};
   if (auto step = vocabulary.read_special(file); !step) return Error{step.error()};
   return vocabulary;
 }
 
-Result<void> Vocabulary::index_pieces() {
+Result<void> Vocabulary::read_model(const File& file) {
+  auto name = file.string("tokenizer.ggml.model");
+  if (!name) return Error{name.error()};
+  if (*name == "llama") return {};
+  if (*name == "bert") {
+    model_ = TokenizerModel::wordpiece;
+    add_space_prefix_ = false;
+    add_separator_ = true;
+    return {};
+  }
+  if (*name != "gpt2" && *name != "gemma4") {
+    return Error{"key 'tokenizer.ggml.model': tokenizer " + printable(*name) +
+                 " is not supported; 'llama' (SentencePiece), 'gpt2' and 'gemma4' (BPE) and 'bert' (WordPiece) are"};
+  }
+  // Files from before the key came in have none; "default" is what they are read with.
+  auto pre = file.string_or("tokenizer.ggml.pre", *name == "gemma4" ? "gemma4" : "default");
+  if (!pre) return Error{pre.error()};
+  pre_tokenizer_ = find_pre_tokenizer(*pre);
+  if (!pre_tokenizer_) {
+    return Error{"key 'tokenizer.ggml.pre': the pre-tokenizer " + printable(*pre) + " is not known, and a wrong one would cut words where the model never "
+                 "saw them cut; known are " + known_pre_tokenizers()};
+  }
+  model_ = TokenizerModel::bpe;
+  form_ = pre_tokenizer_->byte_level ? PieceForm::byte_level : PieceForm::sentence;
+  add_bos_ = pre_tokenizer_->add_bos;
+  add_space_prefix_ = false;
+  return {};
+}
+
+Result<void> Vocabulary::read_pieces(const File& file) {
+  auto pieces = file.strings("tokenizer.ggml.tokens");
+  if (!pieces) return Error{pieces.error()};
+  if (pieces->empty()) return Error{"key 'tokenizer.ggml.tokens' is empty"};
+  pieces_ = std::move(*pieces);
+  if (model_ == TokenizerModel::spm) {
+    auto scores = read_scores(file, pieces_.size());
+    if (!scores) return Error{scores.error()};
+    scores_ = std::move(*scores);
+  }
+  if (model_ != TokenizerModel::spm && !file.find("tokenizer.ggml.token_type")) {
+    kinds_.assign(pieces_.size(), TokenKind::normal);
+  } else {
+    auto kinds = read_kinds(file, pieces_.size());
+    if (!kinds) return Error{kinds.error()};
+    kinds_ = std::move(*kinds);
+  }
+  index_.build(pieces_);
+  return {};
+}
+
+Result<void> Vocabulary::index_bytes() {
   byte_ids_.fill(-1);
-  ids_.reserve(pieces_.size());
+  if (form_ == PieceForm::byte_level) {
+    for (size_t byte = 0; byte < byte_ids_.size(); ++byte) {
+      std::string letter;
+      append_utf8(letter, byte_letters[byte]);
+      const auto id = find(letter);
+      if (id && kind(*id) != TokenKind::control && kind(*id) != TokenKind::user_defined) byte_ids_[byte] = *id;
+    }
+    return {};
+  }
   for (TokenId id = 0; id < size(); ++id) {
-    ids_[piece(id)] = id;
     // A user-defined run of blanks is reached by merging typed blanks, as any piece is; as a marker it would only match a typed U+2581.
     if (kind(id) == TokenKind::user_defined && is_blank_run(piece(id))) kinds_[static_cast<size_t>(id)] = TokenKind::normal;
     if (kind(id) != TokenKind::byte) continue;
@@ -164,70 +191,28 @@ Result<void> Vocabulary::index_pieces() {
   return {};
 }
 
-Result<void> Vocabulary::read_special(const File& file) {
-  const size_t count = pieces_.size();
-  const auto add_end = [&](TokenId id) {
-    if (std::find(end_ids_.begin(), end_ids_.end(), id) == end_ids_.end()) end_ids_.push_back(id);
-  };
-  const auto usual = [&](TokenId id, TokenKind wanted) { return id < size() && kind(id) == wanted ? std::optional(id) : std::nullopt; };
-
-  const struct {
-    const char* key;
-    std::optional<TokenId>* place;
-    std::optional<TokenId> fallback;
-  } ids[] = {{"tokenizer.ggml.bos_token_id", &bos_, usual(1, TokenKind::control)},
-             {"tokenizer.ggml.eos_token_id", &eos_, usual(2, TokenKind::control)},
-             {"tokenizer.ggml.unknown_token_id", &unknown_, usual(0, TokenKind::unknown)}};
-  for (const auto& entry : ids) {
-    auto id = read_id(file, entry.key, count);
-    if (!id) return Error{id.error()};
-    *entry.place = *id ? *id : entry.fallback;
-  }
-  if (eos_) add_end(*eos_);
-  for (const char* key : {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
-    auto id = read_id(file, key, count);
-    if (!id) return Error{id.error()};
-    if (*id) add_end(**id);
-  }
-  for (const std::string_view text : end_pieces) {
-    if (const auto id = find(text)) add_end(*id);
-  }
-  ends_.assign(count, 0);
-  for (const TokenId id : end_ids_) {
-    if (kind(id) == TokenKind::byte) {
-      return Error{"token " + std::to_string(id) + " ends a generation, but is the byte token " + printable(piece(id))};
+// "left right": the blank that parts them is never a piece's first character, since pieces write blanks otherwise.
+Result<void> Vocabulary::read_merges(const File& file) {
+  constexpr const char* key = "tokenizer.ggml.merges";
+  if (model_ != TokenizerModel::bpe) return {};
+  auto lines = file.strings(key);
+  if (!lines) return Error{lines.error()};
+  merges_.reserve(lines->size());
+  std::string joined;
+  for (size_t i = 0; i < lines->size(); ++i) {
+    const std::string& line = (*lines)[i];
+    const auto wrong = [&](const std::string& what) { return Error{std::string("key '") + key + "': element " + std::to_string(i) + ", " + printable(line) + ", " + what}; };
+    const size_t parting = line.find(' ', 1);
+    if (parting == std::string::npos || parting + 1 == line.size()) return wrong("is not two pieces with a blank between them");
+    const std::string_view left = std::string_view(line).substr(0, parting), right = std::string_view(line).substr(parting + 1);
+    joined.assign(left).append(right);
+    const auto left_id = find(left), right_id = find(right), joined_id = find(joined);
+    if (!left_id || !right_id || !joined_id) {
+      return wrong("names the piece " + printable(!left_id ? left : !right_id ? right : std::string_view(joined)) + ", which is not in the vocabulary");
     }
-    ends_[static_cast<size_t>(id)] = 1;
-    kinds_[static_cast<size_t>(id)] = TokenKind::control;
-  }
-
-  for (const std::string_view text : picture_pieces) {
-    const auto id = find(text);
-    if (id && kind(*id) == TokenKind::user_defined) kinds_[static_cast<size_t>(*id)] = TokenKind::control;
-  }
-
-  const struct {
-    const char* key;
-    bool* place;
-  } flags[] = {{"tokenizer.ggml.add_bos_token", &add_bos_},
-               {"tokenizer.ggml.add_eos_token", &add_eos_},
-               {"tokenizer.ggml.add_space_prefix", &add_space_prefix_}};
-  for (const auto& entry : flags) {
-    auto flag = file.boolean_or(entry.key, *entry.place);
-    if (!flag) return Error{flag.error()};
-    *entry.place = *flag;
-  }
-  const bool all_bytes = std::none_of(byte_ids_.begin(), byte_ids_.end(), [](TokenId id) { return id < 0; });
-  if (!all_bytes && !unknown_) {
-    return Error{"key 'tokenizer.ggml.tokens': the vocabulary has neither all 256 byte tokens nor an unknown token, so some text has no ids"};
+    merges_.push_back({*left_id, *right_id, *joined_id});
   }
   return {};
-}
-
-std::optional<TokenId> Vocabulary::find(std::string_view piece) const {
-  const auto found = ids_.find(piece);
-  if (found == ids_.end()) return std::nullopt;
-  return found->second;
 }
 
 std::optional<TokenId> Vocabulary::byte_token(uint8_t byte) const {
@@ -240,14 +225,16 @@ bool Vocabulary::ends(TokenId id) const { return id >= 0 && id < size() && ends_
 
 std::string Vocabulary::bytes(TokenId id, Control control) const {
   switch (kind(id)) {
-    case TokenKind::byte: return std::string(1, static_cast<char>(byte_of(piece(id)).value_or(0)));
+    case TokenKind::byte:
+      if (form_ == PieceForm::byte_level) break;
+      return std::string(1, static_cast<char>(byte_of(piece(id)).value_or(0)));
     case TokenKind::control:
     case TokenKind::unknown: return control == Control::show ? piece(id) : std::string();
     case TokenKind::user_defined: return piece(id);  // matched against the text as it is, so it stands for itself
     case TokenKind::normal:
     case TokenKind::unused: break;
   }
-  return with_blanks(piece(id));
+  return form_ == PieceForm::byte_level ? from_letters(piece(id)) : with_blanks(piece(id));
 }
 
 }  // namespace vigil::gguf
