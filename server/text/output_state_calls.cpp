@@ -153,6 +153,7 @@ bool OutputParser::State::finish_call(End end) {
   if (streaming_) return false;
   if (end == End::complete || thinking_ || (!call_.name && opener_bytes_ <= 1)) return call_failed(), true;
   if (call_.name) cut_call_ = *call_.name;
+  flow_.before_call();
   return false;
 }
 

@@ -7,7 +7,8 @@ namespace vigil::text {
 
 void TokenStream::push(gguf::TokenId id, std::string& out) {
   if (id < 0 || id >= vocabulary_.size()) return;
-  std::string bytes = vocabulary_.bytes(id);
+  const bool control = vocabulary_.kind(id) == gguf::TokenKind::control;
+  std::string bytes = vocabulary_.bytes(id, control ? control_ : gguf::Vocabulary::Control::hide);
   if (bytes.empty()) return;
   if (!held_.empty()) bytes.insert(0, held_);
   const size_t cut = append_valid_utf8(out, bytes);

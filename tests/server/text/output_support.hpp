@@ -88,4 +88,42 @@ inline Reading read_output(const OutputFormat& format, const OutputParser::Optio
   return reading;
 }
 
+// Reads an output whole, one byte a push, and cut in two at every place, and insists on the same result each time.
+inline Reading read_every_way(const OutputFormat& format, const OutputParser::Options& options, std::string_view output,
+                              OutputParser::End end = OutputParser::End::complete) {
+  const Reading first = read_output(format, options, output, end, whole);
+  const size_t cuts = output.size() < 2000 ? output.size() : 0;
+  for (size_t cut = 0; cut < cuts + 1; ++cut) {
+    const Reading other = read_output(format, options, output, end, [&](size_t left) { return cut == 0 ? 1 : left == output.size() ? cut : left; });
+    INFO("cut at " << cut << " of " << output);
+    REQUIRE(other.text == first.text);
+    REQUIRE(other.thinking == first.thinking);
+    REQUIRE(other.calls == first.calls);
+    REQUIRE(other.cut_call == first.cut_call);
+    REQUIRE(other.order == first.order);
+  }
+  return first;
+}
+
+// Three tools: get_weather(city, days), write_file(path, content), get_time().
+inline OutputParser::Options with_tools() {
+  const auto parameters = [](const char* text) { return Json::parse(text); };
+  OutputParser::Options options;
+  options.tools = {
+      {.name = "get_weather", .parameters = parameters(R"({"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"}}})")},
+      {.name = "write_file", .parameters = parameters(R"({"type":"object","properties":{"path":{"type":"string"},"content":{"type":"string"}}})")},
+      {.name = "get_time", .parameters = parameters(R"({"type":"object","properties":{}})")},
+      {.name = "set", .parameters = parameters(R"({"type":"object","properties":{"options":{"type":"object","properties":{"tags":{"type":"array"}}},
+                                                  "flag":{"type":"boolean"},"ratio":{"type":"number"},"maybe":{"type":["string","null"]}}})")}};
+  return options;
+}
+
+// A call that came whole: its arguments as JSON, and nothing where they are none.
+inline Json arguments_of(const ReadCall& call) {
+  CHECK(call.ended);
+  const Json arguments = Json::parse(call.arguments, nullptr, false);
+  CHECK(arguments.is_object());
+  return arguments;
+}
+
 }  // namespace vigil::text::test

@@ -64,3 +64,14 @@ TEST_CASE("Pieces keep their blanks, the first one too, and control tokens have 
   stream.finish(out);
   CHECK(out == " There was");
 }
+
+TEST_CASE("Control tokens are text for those who read markers", "[token_stream]") {
+  const auto vocabulary = make_vocabulary({{"<|channel|>", 0, vigil::gguf::TokenKind::control}});
+  for (const auto control : {vigil::gguf::Vocabulary::Control::hide, vigil::gguf::Vocabulary::Control::show}) {
+    TokenStream stream(*vocabulary, control);
+    std::string text;
+    for (const vigil::gguf::TokenId id : {byte_id('a'), first_own, vigil::gguf::TokenId{0}, byte_id(0xC3), first_own, byte_id('b')}) stream.push(id, text);
+    stream.finish(text);
+    CHECK(text == (control == vigil::gguf::Vocabulary::Control::show ? "a<|channel|>" + mark + "<|channel|>b" : "a" + mark + "b"));
+  }
+}
