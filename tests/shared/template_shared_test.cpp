@@ -1,0 +1,117 @@
+// Chat templates of the field against what Jinja2 makes of them: every row of shared/templates. Not here: our own templates (tests/server/text).
+#include <catch2/catch.hpp>
+
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <string>
+
+#include "server/text/jinja/template.hpp"
+
+using namespace vigil::text::jinja;
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Source = Piece::Source;
+
+const std::string folder = std::string(VIGIL_SHARED_DIR) + "/templates/";
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  REQUIRE(file);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+int64_t unix_seconds(int year, unsigned month, unsigned day) {
+  const std::chrono::sys_days date = std::chrono::year(year) / static_cast<int>(month) / static_cast<int>(day);
+  return std::chrono::duration_cast<std::chrono::seconds>(date.time_since_epoch()).count();
+}
+
+Options options_of(const std::string& env) {
+  Options out;
+  out.mutable_values = env == "hf+mutable";
+  out.from_json = env == "hf+from_json";
+  return out;
+}
+
+std::vector<Input> inputs_of(const Json& row) {
+  std::vector<Input> out;
+  for (const auto& [name, value] : row.items()) out.push_back({name, &value, name == "bos_token" || name == "eos_token"});
+  return out;
+}
+
+// Every string in the input that has some length: what the template wrote must not hold any of it.
+void collect(const Json& json, std::vector<std::string>& out) {
+  if (json.is_string() && json.get_ref<const std::string&>().size() >= 12) out.push_back(json.get<std::string>());
+  if (json.is_structured()) {
+    for (const auto& one : json) collect(one, out);
+  }
+}
+
+struct Outcome {
+  std::string text, failure;
+  bool refused = false;
+  std::vector<Piece> pieces;
+};
+
+Outcome render(const Template& what, const Json& inputs, int64_t now) {
+  const auto result = what.render(inputs_of(inputs), now);
+  Outcome out;
+  if (const auto* failure = std::get_if<RenderFailure>(&result)) {
+    out.failure = failure->message;
+    out.refused = failure->kind == RenderFailure::Kind::refusal;
+    return out;
+  }
+  out.pieces = std::get<std::vector<Piece>>(result);
+  for (const Piece& piece : out.pieces) out.text += piece.text;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("every rendering of the field's templates is equal to the byte") {
+  std::map<std::string, std::shared_ptr<const Template>> templates;
+  std::map<std::string, std::string> sources;
+  std::ifstream rows(folder + "cases.jsonl");
+  REQUIRE(rows);
+  size_t count = 0, equal = 0, errors = 0, refusals = 0;
+  for (std::string line; std::getline(rows, line);) {
+    const Json row = Json::parse(line);
+    const std::string name = row["template"], env = row["env"];
+    auto& compiled = templates[name + env];
+    if (!compiled) {
+      auto made = Template::compile(sources[name] = read_file(folder + name), options_of(env));
+      INFO(name << " " << (made.ok() ? "" : made.error()));
+      REQUIRE(made.ok());
+      compiled = *made;
+    }
+    ++count;
+    const Outcome got = render(*compiled, row["inputs"], unix_seconds(2026, 1, 2));
+    INFO(name << " " << row["case"] << " " << env << " failure: " << got.failure);
+    if (row.contains("error")) {
+      CHECK(!got.failure.empty());
+      const bool refusal = row["error_kind"] == "raise_exception";
+      CHECK(got.refused == refusal);
+      if (refusal) CHECK(got.failure == row["error"].get<std::string>());
+      ++(refusal ? refusals : errors);
+      continue;
+    }
+    CHECK(got.failure == "");
+    CHECK(got.text == row["expect"].get<std::string>());
+    equal += got.text == row["expect"].get<std::string>();
+    // No text of a message, tool or document is among what the template wrote, unless the template has it too.
+    std::vector<std::string> typed;
+    collect(row["inputs"], typed);
+    for (const Piece& piece : got.pieces) {
+      if (piece.source != Source::fixed) continue;
+      for (const std::string& text : typed) {
+        if (piece.text.find(text) != std::string::npos && sources[name].find(text) == std::string::npos) FAIL("fixed: " << piece.text << " holds " << text);
+      }
+    }
+  }
+  WARN("templates: " << count << " rows: " << equal << " texts equal, " << refusals << " refusals, " << errors << " errors");
+  CHECK(count == 1862);
+  CHECK(equal == 1689);
+}
