@@ -64,11 +64,13 @@ class Server {
       say(protocol::Fatal{runtime.error()});
       return 1;
     }
-    vocabulary_.store((*runtime)->model().vocabulary());
-    context_.store((*runtime)->context());
-    introduce(**runtime);
-    std::thread beats([&] { beat((*runtime)->backend().control().steps); });
-    compute(**runtime);
+    runtime_ = std::move(*runtime);
+    grammars_.emplace([this] { return runtime_->token_trie(); }, runtime_->model().vocabulary());
+    vocabulary_.store(runtime_->model().vocabulary());
+    context_.store(runtime_->context());
+    introduce(*runtime_);
+    std::thread beats([&] { beat(runtime_->backend().control().steps); });
+    compute(*runtime_);
     beats.join();
     return 0;
   }
@@ -112,6 +114,7 @@ class Server {
     protocol::Ready ready;
     ready.context = runtime.context();
     ready.stop = ready.ids = ready.logprobs = true;
+    ready.grammar = runtime.knows_tokens();
     ready.beat_ms = options_.beat_ms;
     say(std::move(ready));
   }
@@ -179,7 +182,10 @@ class Server {
       if (!usable) return refuse(tag, usable.error());
       Result<sample::Settings> settings = sample::check_settings(generate.sampling, vocabulary);
       if (!settings) return refuse(tag, settings.error());
-      switch (queue_.push({tag, generate.max_new, std::move(generate.ids), std::move(*settings)})) {
+      // Compiled here, on the reader's thread: a large grammar holds up nobody's tokens.
+      Result<sample::ConstraintPlan> constraint = grammars_->plan(generate.sampling);
+      if (!constraint) return refuse(tag, constraint.error());
+      switch (queue_.push({tag, generate.max_new, std::move(generate.ids), std::move(*settings), std::move(*constraint)})) {
         case schedule::RequestQueue::Added::queued: return;
         // Untagged on purpose: under its tag the line would end the request that has it rightly.
         case schedule::RequestQueue::Added::duplicate: return refuse(std::nullopt, "req=" + std::to_string(*tag) + " is in use");
@@ -213,6 +219,8 @@ class Server {
   Output output_;
   schedule::RequestQueue queue_;
   std::atomic<bool> ending_{false};
+  std::unique_ptr<schedule::Runtime> runtime_;       // lives until the reader has ended: it asks for the tokens' texts
+  std::optional<sample::GrammarCompiler> grammars_;  // made before vocabulary_ says so, then the reader's
   std::atomic<int64_t> vocabulary_{0}, context_{0};  // 0 until loaded
 };
 

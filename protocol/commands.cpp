@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "protocol/gbnf.hpp"
 #include "protocol/lines.hpp"
 #include "protocol/text_fields.hpp"
 
@@ -68,7 +69,34 @@ void read_other_key(FieldReader& reader, std::string_view key, std::string_view 
   generate.others.emplace_back(std::string(key), std::move(decoded).value());
 }
 
-void read_key(FieldReader& reader, std::string_view key, std::string_view value, Generate& generate) {
+void read_grammar(FieldReader& reader, std::string_view value, Sampling& sampling) {
+  auto text = percent_decode(value);
+  if (!sampling.grammar.empty()) return reader.fail("grammar stands twice");
+  if (!text) return reader.fail("grammar: " + text.error());
+  if (text->empty()) return reader.fail("grammar is empty");
+  if (text->size() > gbnf::max_text_bytes) {
+    return reader.fail("grammar has " + std::to_string(text->size()) + " bytes; at most " + std::to_string(gbnf::max_text_bytes) + " are allowed");
+  }
+  sampling.grammar = std::move(text).value();
+}
+
+void read_force_at(FieldReader& reader, std::string_view value, Sampling& sampling) {
+  const size_t colon = value.find(':');
+  const auto tokens = to_signed(value.substr(0, colon), 0, max_count);
+  bool good = colon != std::string_view::npos && tokens.has_value();
+  ForceAt force;
+  good = good && for_each_element(value.substr(colon + 1), [&](std::string_view element) {
+    const auto id = to_token_id(element);
+    if (!id || force.ids.size() == max_forced_ids) return false;
+    force.ids.push_back(*id);
+    return true;
+  });
+  if (!good) return wrong_value(reader, "force_at", value, "tokens:id,id,... with at most " + std::to_string(max_forced_ids) + " ids");
+  force.tokens = *tokens;
+  static_cast<void>(set_once(reader, "force_at", sampling.force_at, std::optional<ForceAt>(std::move(force))));
+}
+
+void read_key(FieldReader& reader, std::string_view key, std::string_view value, Generate& generate, std::optional<TokenId>& force_unless) {
   Sampling& sampling = generate.sampling;
   for (const auto& row : number_keys) {
     if (row.key != key) continue;
@@ -96,9 +124,24 @@ void read_key(FieldReader& reader, std::string_view key, std::string_view value,
     if (!sampling.logit_bias.empty()) reader.fail("logit_bias stands twice");
     // Bounded by the line's own cap.
     if (!read_id_numbers(value, max_line_to_child_bytes, sampling.logit_bias)) wrong_value(reader, key, value, "a list id:number,...");
+  } else if (key == "grammar") {
+    read_grammar(reader, value, sampling);
+  } else if (key == "grammar_after") {
+    if (!set_once(reader, key, sampling.grammar_after, to_token_id(value))) wrong_value(reader, key, value, "a token id");
+  } else if (key == "force_at") {
+    read_force_at(reader, value, sampling);
+  } else if (key == "force_unless") {
+    if (!set_once(reader, key, force_unless, to_token_id(value))) wrong_value(reader, key, value, "a token id");
   } else {
     read_other_key(reader, key, value, generate);
   }
+}
+
+// Keys that mean nothing without another one; they may stand in any order.
+void join_keys(FieldReader& reader, std::optional<TokenId> force_unless, Sampling& sampling) {
+  if (sampling.grammar_after && sampling.grammar.empty()) reader.fail("grammar_after without grammar");
+  if (force_unless && !sampling.force_at) reader.fail("force_unless without force_at");
+  if (sampling.force_at) sampling.force_at->unless = force_unless;
 }
 
 void read_ids(FieldReader& reader, std::string_view list, std::vector<TokenId>& ids) {
@@ -119,13 +162,15 @@ enum class Embeddings { none, file };
 Result<EngineCommand> parse_generate(FieldReader& reader, Embeddings embeddings) {
   Generate generate;
   generate.max_new = reader.count("max_new");
+  std::optional<TokenId> force_unless;
   std::string_view word = reader.next();
   for (; !reader.failed(); word = reader.next()) {
     const size_t equals = word.find('=');
     if (equals == std::string_view::npos) break;
     if (equals == 0) reader.fail("'" + printable(word, 40) + "' has no key before '='");
-    if (!reader.failed()) read_key(reader, word.substr(0, equals), word.substr(equals + 1), generate);
+    if (!reader.failed()) read_key(reader, word.substr(0, equals), word.substr(equals + 1), generate, force_unless);
   }
+  if (!reader.failed()) join_keys(reader, force_unless, generate.sampling);
   if (embeddings == Embeddings::file && !reader.failed()) {
     auto path = percent_decode(word);
     if (word.empty()) {
@@ -190,6 +235,34 @@ void append_key(std::string& out, std::string_view key) {
   out += '=';
 }
 
+void append_ids(std::string& out, const std::vector<TokenId>& ids, char separator) {
+  out.reserve(out.size() + 7 * ids.size());
+  for (const TokenId id : ids) {
+    out += separator;
+    append_integer(out, int64_t{id});
+    separator = ',';
+  }
+}
+
+void append_constraint(std::string& out, const Sampling& sampling) {
+  if (!sampling.grammar.empty()) {
+    append_key(out, "grammar");
+    out += percent_encode(sampling.grammar);
+  }
+  if (sampling.grammar_after) {
+    append_key(out, "grammar_after");
+    append_integer(out, int64_t{*sampling.grammar_after});
+  }
+  if (!sampling.force_at) return;
+  append_key(out, "force_at");
+  append_integer(out, sampling.force_at->tokens);
+  append_ids(out, sampling.force_at->ids, ':');
+  if (sampling.force_at->unless) {
+    append_key(out, "force_unless");
+    append_integer(out, int64_t{*sampling.force_at->unless});
+  }
+}
+
 void append_sampling(std::string& out, const Sampling& sampling) {
   for (const auto& row : number_keys) {
     if (!(sampling.*row.field)) continue;
@@ -213,16 +286,7 @@ void append_sampling(std::string& out, const Sampling& sampling) {
     append_key(out, "logit_bias");
     append_id_numbers(out, sampling.logit_bias);
   }
-}
-
-void append_ids(std::string& out, const std::vector<TokenId>& ids) {
-  out.reserve(out.size() + 7 * ids.size());
-  char separator = ' ';
-  for (const TokenId id : ids) {
-    out += separator;
-    append_integer(out, int64_t{id});
-    separator = ',';
-  }
+  append_constraint(out, sampling);
 }
 
 void append_generate(std::string& out, const Generate& generate) {
@@ -238,7 +302,7 @@ void append_generate(std::string& out, const Generate& generate) {
     out += percent_encode(value);
   }
   if (!generate.embeddings_file.empty()) out += " " + percent_encode_key(generate.embeddings_file);
-  append_ids(out, generate.ids);
+  append_ids(out, generate.ids, ' ');
 }
 
 void append_embed(std::string& out, const Embed& embed) {
@@ -251,7 +315,7 @@ void append_embed(std::string& out, const Embed& embed) {
   for (const auto& [name, pool] : poolings) {
     if (pool == embed.pool) out += name;
   }
-  append_ids(out, embed.ids);
+  append_ids(out, embed.ids, ' ');
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ inline constexpr int max_slots = 1024;
 inline constexpr int max_logprobs = 20;
 inline constexpr size_t max_vector_part = 9 * 1024;   // numbers: 48 KiB of base64
 inline constexpr int64_t max_vector = 1 << 20;        // numbers of one embedding
+inline constexpr size_t max_forced_ids = 1024;
 
 // ---- engine to server
 struct Info {                     // INFO k=v ...; any number before READY, load progress among them
@@ -105,6 +106,12 @@ Result<EngineLine> parse_engine_line(std::string_view line);
 std::string encode(const EngineLine& line);
 
 // ---- server to engine
+struct ForceAt {                  // force_at=N:id,id,...: behind N tokens of the answer these ids come as if the model had chosen them, unless one
+  int64_t tokens = 0;             // token has come before: that of force_unless, else that of grammar_after, else the last of the ids
+  std::vector<TokenId> ids;       // 1 to max_forced_ids
+  std::optional<TokenId> unless;  // force_unless=id
+  bool operator==(const ForceAt&) const = default;
+};
 struct Sampling {                 // what GEN carries; absent keys take the engine's default: greedy
   std::optional<double> temperature, top_p, min_p;
   std::optional<int64_t> top_k;
@@ -113,6 +120,9 @@ struct Sampling {                 // what GEN carries; absent keys take the engi
   std::optional<double> penalty_repeat, penalty_freq, penalty_present;
   std::vector<std::pair<TokenId, double>> logit_bias;
   std::optional<int> logprobs;    // 0 to max_logprobs
+  std::string grammar;            // grammar=: GBNF (protocol/gbnf.hpp), percent-encoded on the line, at most gbnf::max_text_bytes; empty = none
+  std::optional<TokenId> grammar_after;  // the grammar begins behind this token of the answer; absent = at once; only with a grammar
+  std::optional<ForceAt> force_at;
   bool operator==(const Sampling&) const = default;
 };
 struct Generate {                 // GEN max_new [k=v ...] id,id,...   or GENI max_new [k=v ...] embeddings-file id,id,...

@@ -21,6 +21,15 @@ float to_float(double value) {
 // exp(a - b) where both may be plus infinity.
 double weight_of(double score, double best) { return score == best ? 1.0 : std::exp(score - best); }
 
+// The lowest id among the best; -1 when no score is usable.
+TokenId best_of(std::span<const float> scores) {
+  TokenId best = -1;
+  for (size_t i = 0; i < scores.size(); ++i) {
+    if (usable(scores[i]) && (best < 0 || scores[i] > scores[static_cast<size_t>(best)])) best = static_cast<TokenId>(i);
+  }
+  return best;
+}
+
 constexpr auto better = [](const auto& a, const auto& b) { return a.score != b.score ? a.score > b.score : a.id < b.id; };
 
 }  // namespace
@@ -29,12 +38,29 @@ Sampler::Sampler(Settings settings, uint64_t entropy) : settings_(std::move(sett
 
 Result<TokenId> Sampler::pick(std::span<float> scores, std::span<const TokenId> history) {
   adjust(scores, history);
-  TokenId best = -1;
-  for (size_t i = 0; i < scores.size(); ++i) {
-    if (usable(scores[i]) && (best < 0 || scores[i] > scores[static_cast<size_t>(best)])) best = static_cast<TokenId>(i);
+  return choose(scores);
+}
+
+Result<std::optional<TokenId>> Sampler::pick(std::span<float> scores, std::span<const TokenId> history, Constraint& constraint) {
+  adjust(scores, history);
+  // The best token is mostly allowed, and asking about one is far cheaper than a mask that nobody has made yet.
+  if (const TokenId best = best_of(scores); greedy() && best >= 0) {
+    Result<bool> allowed = constraint.allows(best);
+    if (!allowed) return Error{allowed.error()};
+    if (*allowed) return std::optional(best);
   }
+  Result<bool> goes_on = constraint.narrow(scores);
+  if (!goes_on) return Error{goes_on.error()};
+  if (!*goes_on) return std::optional<TokenId>();
+  Result<TokenId> chosen = choose(scores);
+  if (!chosen) return Error{chosen.error() + ", or the grammar and logit_bias together forbid every token"};
+  return std::optional(*chosen);
+}
+
+Result<TokenId> Sampler::choose(std::span<const float> scores) {
+  const TokenId best = best_of(scores);
   if (best < 0) return Error{"no usable score: the model gave only NaN or minus infinity"};
-  if (settings_.temperature == 0 || settings_.top_k == 1) return best;
+  if (greedy()) return best;
 
   collect(scores);
   narrow_by_top_k();

@@ -1,11 +1,13 @@
-// Chooses one token from a row of scores. Order: logit_bias, penalties, then top_k, top_p, min_p on the plain distribution, then
+// Chooses one token from a row of scores. Order: logit_bias, penalties, the grammar's mask, then top_k, top_p, min_p on the plain distribution, then
 // temperature. A tie goes to the lowest id; NaN and minus infinity are never chosen. Not here: end tokens, limits, text.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "engine/sample/constraint.hpp"
 #include "engine/sample/random.hpp"
 #include "engine/sample/settings.hpp"
 #include "protocol/lines.hpp"
@@ -19,7 +21,9 @@ class Sampler {
   Sampler(Settings settings, uint64_t entropy);
 
   // `history`: all tokens so far, prompt included. `scores` [vocabulary] is changed. An error when no score is usable.
+  // With a `constraint` only what it allows is chosen; nothing (a value without an id) when it allows nothing but the end.
   Result<TokenId> pick(std::span<float> scores, std::span<const TokenId> history);
+  Result<std::optional<TokenId>> pick(std::span<float> scores, std::span<const TokenId> history, Constraint& constraint);
 
  private:
   struct Candidate {
@@ -27,6 +31,8 @@ class Sampler {
     TokenId id;
     double weight;  // unnormalised probability
   };
+  Result<TokenId> choose(std::span<const float> scores);
+  bool greedy() const { return settings_.temperature == 0 || settings_.top_k == 1; }
   void adjust(std::span<float> scores, std::span<const TokenId> history);
   void collect(std::span<const float> scores);
   void narrow_by_top_k();

@@ -15,24 +15,36 @@ constexpr size_t progress_bytes = size_t{16} << 20;
 // Below this a second thread costs more in barriers than it computes.
 constexpr size_t one_thread_bytes = size_t{16} << 20;
 
-// The ids that end a generation. A model whose tokenizer this version does not know can still run: the engine deals in ids, so its
-// end ids are read from the metadata alone.
-Result<std::vector<TokenId>> find_end_ids(const gguf::File& file, int64_t vocabulary) {
-  std::vector<TokenId> ids;
+struct Words {
+  std::vector<TokenId> end_ids;    // that end a generation
+  bool known = false;
+  std::vector<std::string> texts;  // by id, when known; empty for tokens that no grammar may choose by their text
+};
+
+// A model whose tokenizer this version does not know can still run: the engine deals in ids, so its end ids are read from the metadata
+// alone; only grammars need texts.
+Result<Words> find_words(const gguf::File& file, int64_t vocabulary) {
+  Words words;
   const Result<std::string> kind = file.string_or("tokenizer.ggml.model", "");
   if (!kind) return Error{kind.error()};
-  if (*kind == "llama") {
-    const Result<gguf::Vocabulary> known = gguf::Vocabulary::from(file);
-    if (!known) return Error{known.error()};
-    ids = known->end_ids();
-  } else {
-    for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
-      const Result<int64_t> id = file.integer_or(key, -1);
-      if (!id) return Error{id.error()};
-      if (*id >= 0 && *id < vocabulary) ids.push_back(static_cast<TokenId>(*id));
+  const Result<gguf::Vocabulary> known = gguf::Vocabulary::from(file);
+  if (!known && *kind == "llama") return Error{known.error()};
+  if (known) {
+    words.end_ids = known->end_ids();
+    words.known = true;
+    for (TokenId id = 0; id < known->size(); ++id) {
+      const gguf::TokenKind token = known->kind(id);
+      const bool speaks = token == gguf::TokenKind::normal || token == gguf::TokenKind::user_defined || token == gguf::TokenKind::byte;
+      words.texts.push_back(speaks && !known->ends(id) ? known->bytes(id) : std::string());
     }
+    return words;
   }
-  return ids;
+  for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
+    const Result<int64_t> id = file.integer_or(key, -1);
+    if (!id) return Error{id.error()};
+    if (*id >= 0 && *id < vocabulary) words.end_ids.push_back(static_cast<TokenId>(*id));
+  }
+  return words;
 }
 
 bool read_in(std::span<const std::byte> bytes, const std::function<bool(double)>& progress) {
@@ -75,9 +87,11 @@ Result<std::unique_ptr<Runtime>> Runtime::make(const gguf::File& file, std::span
   runtime->pool_ = std::make_unique<cache::BlockPool>(shape.blocks);
   runtime->step_ = compute::StepData(limits);
 
-  Result<std::vector<TokenId>> end_ids = find_end_ids(file, runtime->model_->vocabulary());
-  if (!end_ids) return Error{end_ids.error()};
-  runtime->end_ids_ = std::move(*end_ids);
+  Result<Words> words = find_words(file, runtime->model_->vocabulary());
+  if (!words) return Error{words.error()};
+  runtime->end_ids_ = std::move(words->end_ids);
+  runtime->knows_tokens_ = words->known;
+  runtime->token_texts_ = std::move(words->texts);
   return runtime;
 }
 
@@ -97,6 +111,13 @@ Result<std::unique_ptr<Runtime>> Runtime::load(const std::string& path, const Ru
 }
 
 bool Runtime::ends(TokenId id) const { return std::find(end_ids_.begin(), end_ids_.end(), id) != end_ids_.end(); }
+
+std::shared_ptr<const sample::TokenTrie> Runtime::token_trie() {
+  std::call_once(trie_once_, [this] {
+    if (knows_tokens_) trie_ = std::make_shared<const sample::TokenTrie>(std::move(token_texts_));
+  });
+  return trie_;
+}
 
 compute::RunOutcome Runtime::step(cache::Sequence& sequence, std::span<const TokenId> tokens, int64_t outputs) {
   const int64_t rows = static_cast<int64_t>(tokens.size());

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +14,7 @@
 #include "engine/compute/backend.hpp"
 #include "engine/gguf/byte_source.hpp"
 #include "engine/model/model.hpp"
+#include "engine/sample/token_trie.hpp"
 
 namespace vigil::schedule {
 
@@ -43,6 +45,10 @@ class Runtime {
   int64_t context() const { return context_; }       // tokens
   int64_t step_rows() const { return step_.limits().rows; }
   bool ends(TokenId id) const;                       // whether the id ends a generation
+  const std::vector<TokenId>& end_ids() const { return end_ids_; }
+  // The texts of the tokens for grammars; null when this version does not know the model's tokenizer. Made at the first call; any thread.
+  std::shared_ptr<const sample::TokenTrie> token_trie();
+  bool knows_tokens() const { return knows_tokens_; }
 
   // Computes `tokens` (1 to step_rows) behind what `sequence` has committed, and commits them unless the run was aborted. The scores of
   // the last `outputs` tokens can be read afterwards. Room must have been reserved.
@@ -59,6 +65,10 @@ class Runtime {
   compute::StepData step_;
   int64_t context_ = 0;
   std::vector<TokenId> end_ids_;
+  std::once_flag trie_once_;
+  bool knows_tokens_ = false;
+  std::vector<std::string> token_texts_;  // until the trie is made
+  std::shared_ptr<const sample::TokenTrie> trie_;
 };
 
 }  // namespace vigil::schedule

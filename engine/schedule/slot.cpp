@@ -7,7 +7,6 @@
 #include <random>
 #include <string>
 
-#include "engine/sample/sampler.hpp"
 
 namespace vigil::schedule {
 namespace {
@@ -71,6 +70,7 @@ Result<const char*> Slot::generate(const Request& request, const Emit& emit, Pro
   if (!read) return Error{read.error()};
   if (!*read) return "cancel";
   sample::Sampler sampler(request.settings, request.settings.seed ? 0 : fresh_entropy());
+  sample::Constraint constraint(request.constraint, masks_.get(request.constraint), runtime_.end_ids());
   const int64_t room = runtime_.context() - static_cast<int64_t>(request.ids.size());
   const int64_t most = std::min(request.max_new, room);
   while (progress.generated < most) {
@@ -79,18 +79,24 @@ Result<const char*> Slot::generate(const Request& request, const Emit& emit, Pro
     runtime_.read_scores(0, scores_);
     std::vector<float> raw;
     if (request.settings.logprobs) raw = scores_;
-    Result<TokenId> picked = sampler.pick(scores_, sequence_.tokens());
+    const Result<std::optional<TokenId>> picked = next_token(sampler, constraint);
     if (!picked) return Error{picked.error()};
-    if (runtime_.ends(*picked)) return "stop";
-    token.id = *picked;
+    if (!*picked || runtime_.ends(**picked)) return "stop";
+    const TokenId id = token.id = **picked;
+    if (Result<void> fits = constraint.accept(id); !fits) return Error{fits.error()};
     if (request.settings.logprobs) sample::add_logprobs(raw, *request.settings.logprobs, token);
     emit(std::move(token));
     ++progress.generated;
     if (progress.generated == most) break;  // the last token needs no scores after it
     if (!sequence_.reserve(1)) return Error{"the KV cache has no free block"};
-    if (runtime_.step(sequence_, std::span(&*picked, 1), 1) == compute::RunOutcome::aborted) return "cancel";
+    if (runtime_.step(sequence_, std::span(&id, 1), 1) == compute::RunOutcome::aborted) return "cancel";
   }
   return "length";
+}
+
+Result<std::optional<TokenId>> Slot::next_token(sample::Sampler& sampler, sample::Constraint& constraint) {
+  if (const std::optional<TokenId> id = constraint.forced()) return id;
+  return sampler.pick(scores_, sequence_.tokens(), constraint);
 }
 
 Result<bool> Slot::prefill(const Request& request, const Emit& emit, Progress& progress) {

@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "engine/cache/sequence.hpp"
+#include "engine/sample/grammar_shelf.hpp"
 #include "engine/sample/settings.hpp"
 #include "engine/schedule/chunk_sizer.hpp"
 #include "engine/schedule/runtime.hpp"
+#include "engine/sample/sampler.hpp"
 #include "protocol/lines.hpp"
 #include "protocol/time.hpp"
 
@@ -21,6 +23,7 @@ struct Request {
   int64_t max_new = 0;  // tokens; 0 = only read the prompt
   std::vector<TokenId> ids;
   sample::Settings settings;
+  sample::ConstraintPlan constraint = {};
 };
 
 // Whether the ids can be run at all: at least one, all in the vocabulary, room for one token more in the context.
@@ -45,6 +48,8 @@ class Slot {
   };
   // The word that DONE ends with.
   Result<const char*> generate(const Request& request, const Emit& emit, Progress& progress);
+  // The next token, chosen or forced; nothing when a grammar leaves nothing but the end.
+  Result<std::optional<TokenId>> next_token(sample::Sampler& sampler, sample::Constraint& constraint);
   Result<bool> prefill(const Request& request, const Emit& emit, Progress& progress);  // false = aborted
   bool aborted() const { return runtime_.backend().control().abort.load(); }
   double ms_since(TimePoint start) const;
@@ -54,6 +59,7 @@ class Slot {
   cache::Sequence sequence_;
   ChunkSizer sizer_;
   std::vector<float> scores_;  // [vocabulary]
+  sample::MaskShelf masks_;
 };
 
 }  // namespace vigil::schedule

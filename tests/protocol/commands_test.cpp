@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "protocol/gbnf.hpp"
 #include "protocol/lines.hpp"
 
 using namespace vigil::protocol;
@@ -38,7 +39,8 @@ TEST_CASE("GEN in its short and its long form") {
 
   const Generate full = generate(
       "GEN  9007199254740992  req=17 temperature=0.7 top_p=0.9 min_p=0.05 top_k=40 seed=18446744073709551615 penalty_last_n=-1 "
-      "penalty_repeat=1.1 penalty_freq=-0.5 penalty_present=0.25 logit_bias=5:-100,6:1.5 logprobs=20 grammar=root%20::=%20%22a%22 x=  7");
+      "penalty_repeat=1.1 penalty_freq=-0.5 penalty_present=0.25 logit_bias=5:-100,6:1.5 logprobs=20 grammar=root%20::=%20%22a%22 grammar_after=9 "
+      "force_unless=8 force_at=64:9,10 x=  7");
   CHECK(full.request == RequestTag{17});
   CHECK(full.sampling.temperature == 0.7);
   CHECK(full.sampling.top_p == 0.9);
@@ -51,7 +53,10 @@ TEST_CASE("GEN in its short and its long form") {
   CHECK(full.sampling.penalty_present == 0.25);
   CHECK(full.sampling.logit_bias == std::vector<std::pair<TokenId, double>>{{5, -100}, {6, 1.5}});
   CHECK(full.sampling.logprobs == 20);
-  CHECK(full.others == std::vector<std::pair<std::string, std::string>>{{"grammar", "root ::= \"a\""}, {"x", ""}});
+  CHECK(full.sampling.grammar == "root ::= \"a\"");
+  CHECK(full.sampling.grammar_after == TokenId{9});
+  CHECK(full.sampling.force_at == ForceAt{64, {9, 10}, 8});
+  CHECK(full.others == std::vector<std::pair<std::string, std::string>>{{"x", ""}});
   CHECK(full.ids == std::vector<TokenId>{7});
 }
 
@@ -114,6 +119,16 @@ TEST_CASE("malformed commands are errors that name the field") {
       {"GEN 5 logit_bias=5:nan 7", "logit_bias '5:nan'"},
       {"GEN 5 logit_bias=5:1 logit_bias=6:1 7", "logit_bias stands twice"},
       {"GEN 5 grammar=%zz 7", "grammar: '%'"},
+      {"GEN 5 grammar= 7", "grammar is empty"},
+      {"GEN 5 grammar=a grammar=b 7", "grammar stands twice"},
+      {"GEN 5 grammar_after=3 7", "grammar_after without grammar"},
+      {"GEN 5 grammar=a grammar_after=x 7", "grammar_after 'x'"},
+      {"GEN 5 force_at=3 7", "force_at '3'"},
+      {"GEN 5 force_at=3: 7", "force_at '3:'"},
+      {"GEN 5 force_at=-1:4 7", "force_at '-1:4'"},
+      {"GEN 5 force_at=1:4,x 7", "force_at '1:4,x'"},
+      {"GEN 5 force_at=1:4 force_at=1:4 7", "force_at stands twice"},
+      {"GEN 5 force_unless=4 7", "force_unless without force_at"},
       {"GENI 5", "embeddings file is missing"},
       {"GENI 5 file", "ids are missing"},
       {"GENI 5 a%2 7", "embeddings file: '%'"},
@@ -148,7 +163,11 @@ TEST_CASE("commands round-trip") {
   sampling.penalty_present = 1e-300;
   sampling.logit_bias = {{0, -100}, {2147483647, 0.1}};
   sampling.logprobs = 0;
-  round_trip(Generate{1, 0, sampling, "", {{"grammar", "root ::= \"a b\" | [=%]\n"}, {"img", ""}}, {1, 2, 2147483647}});
+  sampling.grammar = "root ::= \"a b\" | [=%]\n";
+  sampling.grammar_after = 7;
+  sampling.force_at = ForceAt{0, {1, 2}, 3};
+  round_trip(Generate{1, 0, sampling, "", {{"img", ""}}, {1, 2, 2147483647}});
+  sampling.force_at->unless.reset();
   round_trip(Generate{1, 42, sampling, "/a b/c=d%/\xc3\xa9.sve", {}, {1}});
 }
 
@@ -161,6 +180,14 @@ TEST_CASE("EMB names its pooling and its ids, and nothing is guessed") {
     INFO(wrong);
     CHECK_FALSE(parse_engine_command(wrong).ok());
   }
+}
+
+TEST_CASE("a grammar has its own cap on the line") {
+  const std::string grammar(gbnf::max_text_bytes, '#');
+  CHECK(generate("GEN 5 grammar=" + grammar + " 7").sampling.grammar == grammar);
+  const auto longer = parse_engine_command("GEN 5 grammar=" + grammar + "# 7");
+  REQUIRE_FALSE(longer.ok());
+  CHECK(longer.error().find("at most 262144") != std::string::npos);
 }
 
 TEST_CASE("a prompt of a million tokens fits the line cap, and one byte over the cap is an error") {
