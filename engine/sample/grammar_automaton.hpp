@@ -14,7 +14,7 @@
 
 namespace vigil::sample {
 
-inline constexpr size_t max_automaton_work = 2'000'000;               // places visited within one operation
+inline constexpr size_t max_automaton_work = 1'000'000;               // places visited within one operation
 inline constexpr size_t max_automaton_bytes = size_t{64} << 20;       // within one operation; compact() brings it down between them
 
 class Automaton {
