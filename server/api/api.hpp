@@ -14,6 +14,7 @@
 #include "server/api/channel.hpp"
 #include "server/text/chat_template.hpp"
 #include "server/text/image_markers.hpp"
+#include "server/text/output_parser.hpp"
 #include "server/turn/desk.hpp"
 
 namespace vigil::api {
@@ -30,6 +31,7 @@ struct Model {
   size_t longest_token_bytes = 0;           // no token stands for more text than this; 0 = not known
   std::string chat_template;                // of the file or chat_template_file; empty = the documented plain one
   std::shared_ptr<const text::ChatTemplate> chat;  // that template, compiled; null when there is none
+  std::shared_ptr<const text::OutputFormat> output;  // how it writes thinking and calls; null = all it writes is content
   std::optional<text::ImageMarkers> image;  // what stands for a picture; nothing = it takes none
 };
 
@@ -122,7 +124,5 @@ class Api {
 
 // The error object of the OpenAI dialects with the status and headers that its kind asks for (Retry-After, x-should-retry).
 Response error_response(const turn::RequestError& error);
-// The same as one in-stream event: "data: {...}\n\n", with its status inside.
-std::string error_event(const turn::RequestError& error);
 
 }  // namespace vigil::api

@@ -9,11 +9,13 @@
 #include "server/api/dialect.hpp"
 #include "server/api/generation.hpp"
 #include "server/api/model_choice.hpp"
-#include "server/text/chat_prompt.hpp"
+#include "server/api/thinking.hpp"
 
 namespace vigil::api {
 
 namespace {
+
+using json = nlohmann::ordered_json;
 
 void read_logprobs(Fields& fields, protocol::Sampling& sampling) {
   const bool wanted = fields.flag("logprobs").value_or(false);
@@ -23,9 +25,11 @@ void read_logprobs(Fields& fields, protocol::Sampling& sampling) {
 }
 
 void refuse_unsupported(Fields& fields) {
-  refuse_tools_and_formats(fields);
-  if (const nlohmann::ordered_json* modalities = fields.array("modalities")) {
-    for (const nlohmann::ordered_json& entry : *modalities) {
+  refuse_if_asked(fields, "functions", "is OpenAI's older form; send tools");
+  const json* legacy = fields.find("function_call");
+  if (legacy && *legacy != "none" && *legacy != "auto") fields.fail("function_call", "is OpenAI's older form; send tools and tool_choice");
+  if (const json* modalities = fields.array("modalities")) {
+    for (const json& entry : *modalities) {
       if (entry != "text") fields.fail("modalities", "may hold \"text\" only");
     }
   }
@@ -43,15 +47,17 @@ std::optional<GenerationPlan> read_chat(Fields& fields, const std::shared_ptr<co
   Pictures pictures(vision);
   text::Conversation conversation;
   conversation.messages = read_messages(fields, pictures);
+  conversation.tools = read_tools(fields);
+  conversation.tool_choice = read_tool_choice(fields, conversation.tools);
+  conversation.parallel_tool_calls = fields.flag("parallel_tool_calls").value_or(true);
+  apply_tool_choice(conversation);
+  read_thinking(fields, conversation, plan.parameters);
+  conversation.continue_last = read_continuation(fields, conversation.messages);
+  plan.shape = read_shape(fields);
   plan.pictures = pictures.release();
   if (!plan.pictures.empty() && !plan.model->image) fields.fail(no_image_token(plan.pictures.front()));
   if (fields.failed()) return std::nullopt;
-  // A template that the model file carries is not rendered; docs/api.md says so, and the daemon logs it at start.
-  std::vector<text::PromptPart> parts = text::chat_prompt(conversation, text::plain_format(*plan.model->vocabulary));
-  for (const text::PromptPart& part : parts) plan.text_bytes += part.text.size();
-  plan.tokenise = [model = plan.model, parts = std::move(parts)] {
-    return text::encode_prompt(*model->tokenizer, *model->vocabulary, parts, model->image.value_or(text::ImageMarkers{}));
-  };
+  plan.prompt = std::move(conversation);
   plan.prompt_field = "messages";
   plan.id_prefix = "chatcmpl-";
   plan.format = [](ReplyFacts facts) { return make_chat_reply(std::move(facts)); };

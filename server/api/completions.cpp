@@ -15,15 +15,10 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-// A prompt is text or ids.
-struct Prompt {
-  std::string text;
-  std::vector<gguf::TokenId> ids;
-  enum class Form { text, ids } form = Form::text;
-};
+constexpr size_t max_prompts = 8;  // of one request; each takes a place in the queue, n times
 
-void read_ids(Fields& fields, const json& list, const gguf::Vocabulary& vocabulary, const std::string& where, Prompt& prompt) {
-  prompt.form = Prompt::Form::ids;
+void read_ids(Fields& fields, const json& list, const gguf::Vocabulary& vocabulary, const std::string& where, TextPrompt& prompt) {
+  prompt.form = TextPrompt::Form::ids;
   for (size_t i = 0; i < list.size(); ++i) {
     const auto id = whole_number(list[i]);
     if (!id || *id < 0 || *id >= vocabulary.size()) {
@@ -35,36 +30,49 @@ void read_ids(Fields& fields, const json& list, const gguf::Vocabulary& vocabula
   }
 }
 
-Prompt read_prompt(Fields& fields, const gguf::Vocabulary& vocabulary) {
-  Prompt prompt;
-  const json* value = fields.find("prompt");
-  std::string where = "prompt";
-  if (!value) {
-    fields.fail("prompt", "is missing");
-    return prompt;
-  }
-  if (value->is_array() && !value->empty() && !value->front().is_number()) {
-    if (value->size() > 1) {
-      fields.fail("prompt", "holds " + std::to_string(value->size()) + " prompts; send one prompt a request");
-      return prompt;
-    }
-    value = &value->front();
-    where += "[0]";
-  }
-  if (value->is_string()) {
-    prompt.text = value->get<std::string>();
-  } else if (value->is_array()) {
-    read_ids(fields, *value, vocabulary, where, prompt);
+TextPrompt read_prompt(Fields& fields, const json& value, const gguf::Vocabulary& vocabulary, const std::string& where) {
+  TextPrompt prompt;
+  if (value.is_string()) {
+    prompt.text = value.get<std::string>();
+  } else if (value.is_array()) {
+    read_ids(fields, value, vocabulary, where, prompt);
   } else {
-    fields.fail("prompt", "must be a string, an array with one string, or an array of token ids");
+    fields.fail("prompt", "must be a string, an array of strings, an array of token ids, or an array of such arrays");
   }
   return prompt;
 }
 
-void refuse_unsupported(Fields& fields) {
-  refuse_tools_and_formats(fields);
-  refuse_if_asked(fields, "suffix", "is not supported: this server does not fill in the middle yet; leave it out");
-  fields.integer("best_of", 1, 1);
+std::vector<TextPrompt> read_prompts(Fields& fields, const gguf::Vocabulary& vocabulary) {
+  std::vector<TextPrompt> out;
+  const json* value = fields.find("prompt");
+  if (!value) {
+    fields.fail("prompt", "is missing");
+    return out;
+  }
+  const bool several = value->is_array() && !value->empty() && !value->front().is_number();
+  if (!several) {
+    out.push_back(read_prompt(fields, *value, vocabulary, "prompt"));
+    return out;
+  }
+  if (value->size() > max_prompts) {
+    fields.fail("prompt", "holds " + std::to_string(value->size()) + " prompts; at most " + std::to_string(max_prompts) + " are allowed (max_prompts)");
+    return out;
+  }
+  for (size_t i = 0; i < value->size() && !fields.failed(); ++i) {
+    out.push_back(read_prompt(fields, (*value)[i], vocabulary, "prompt[" + std::to_string(i) + "]"));
+  }
+  return out;
+}
+
+void refuse_unsupported(Fields& fields, const Parameters& parameters) {
+  constexpr std::string_view chat_only = "belongs to chat; send it to /v1/chat/completions";
+  for (const std::string_view name : {"tools", "functions", "messages"}) refuse_if_asked(fields, name, chat_only);
+  refuse_if_asked(fields, "suffix", "is not supported: this model's vocabulary has no tokens to fill in the middle; leave it out");
+  const auto best_of = fields.integer("best_of", 1, max_choices);
+  if (best_of && static_cast<size_t>(*best_of) != parameters.choices) {
+    fields.fail("best_of", "is " + std::to_string(*best_of) + ", and n is " + std::to_string(parameters.choices) +
+                               ": this server gives every answer that it makes; send both alike");
+  }
 }
 
 std::optional<GenerationPlan> read_completion(Fields& fields, const std::shared_ptr<const Model>& served) {
@@ -82,23 +90,18 @@ std::optional<GenerationPlan> read_completion(Fields& fields, const std::shared_
   if (echo && plan.parameters.sampling.logprobs) {
     fields.fail("echo", "together with logprobs is not supported: this server has no log probabilities of a prompt");
   }
-  refuse_unsupported(fields);
-  Prompt prompt = read_prompt(fields, *plan.model->vocabulary);
+  plan.shape = read_shape(fields);
+  refuse_unsupported(fields, plan.parameters);
+  std::vector<TextPrompt> prompts = read_prompts(fields, *plan.model->vocabulary);
   if (fields.failed()) return std::nullopt;
-  std::string echoed;
-  if (echo) echoed = prompt.form == Prompt::Form::ids ? plan.model->tokenizer->decode(prompt.ids) : prompt.text;
-  if (prompt.form == Prompt::Form::ids) {
-    plan.text_bytes = prompt.ids.size();  // there is nothing to tokenise, but as many ids to go through
-    plan.tokenise = [ids = std::move(prompt.ids)] { return ids; };
-  } else {
-    plan.text_bytes = prompt.text.size();
-    plan.tokenise = [model = plan.model, typed = std::move(prompt.text)] {
-      return model->tokenizer->encode(typed, gguf::Tokenizer::Markers::plain, gguf::Tokenizer::Bos::as_model);
-    };
+  std::vector<std::string> echoes;
+  for (const TextPrompt& prompt : prompts) {
+    if (echo) echoes.push_back(prompt.form == TextPrompt::Form::ids ? plan.model->tokenizer->decode(prompt.ids) : prompt.text);
   }
+  plan.prompt = std::move(prompts);
   plan.prompt_field = "prompt";
   plan.id_prefix = "cmpl-";
-  plan.format = [echoed = std::move(echoed)](ReplyFacts facts) { return make_completions_reply(std::move(facts), echoed); };
+  plan.format = [echoes = std::move(echoes)](ReplyFacts facts) { return make_completions_reply(std::move(facts), echoes); };
   return plan;
 }
 

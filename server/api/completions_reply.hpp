@@ -3,12 +3,13 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "server/api/reply_format.hpp"
 
 namespace vigil::api {
 
-// `echo`: text that stands before the answer (the prompt's); empty for none.
-std::unique_ptr<ReplyFormat> make_completions_reply(ReplyFacts facts, std::string echo);
+// `echoes`: text that stands before the answers to each prompt (the prompt's); empty for none.
+std::unique_ptr<ReplyFormat> make_completions_reply(ReplyFacts facts, std::vector<std::string> echoes);
 
 }  // namespace vigil::api

@@ -5,14 +5,14 @@
 #include <string_view>
 
 #include "server/api/request_fields.hpp"
-#include "server/api/state.hpp"
+#include "server/api/tools.hpp"
 
 namespace vigil::api {
 
 // Fields that ask for something that this server does not do yet: a value that asks for nothing (null, false, an empty list, the default)
 // passes, everything else is a 400 that names the field.
 void refuse_if_asked(Fields& fields, std::string_view name, std::string_view why);
-// `tools`, `tool_choice`, `functions`, `function_call`, `response_format` and the grammar extensions.
-void refuse_tools_and_formats(Fields& fields);
+// `response_format` and `grammar`; other servers' names for them are refused.
+OutputShape read_shape(Fields& fields);
 
 }  // namespace vigil::api

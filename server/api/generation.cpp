@@ -1,6 +1,7 @@
 // See generation.hpp.
 #include "server/api/generation.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -19,60 +20,62 @@ class GenerationExchange final : public Exchange {
 
   void client_left() override {
     flow_->left = true;
-    with_desk([](ApiState& state, turn::RequestKey key) { state.surroundings.desk.leave(key, state.surroundings.now()); });
+    at_desk([](turn::Desk& desk, turn::RequestKey key, TimePoint now) { desk.leave(key, now); });
   }
   void reader_blocked() override {
-    with_desk([](ApiState& state, turn::RequestKey key) { state.surroundings.desk.reader_blocked(key, state.surroundings.now()); });
+    at_desk([](turn::Desk& desk, turn::RequestKey key, TimePoint now) { desk.reader_blocked(key, now); });
   }
   void reader_ready() override {
-    with_desk([](ApiState& state, turn::RequestKey key) { state.surroundings.desk.reader_ready(key, state.surroundings.now()); });
+    at_desk([](turn::Desk& desk, turn::RequestKey key, TimePoint now) { desk.reader_ready(key, now); });
   }
 
  private:
   template <typename Act>
-  void with_desk(const Act& act) {
+  void at_desk(const Act& act) {
     const auto state = state_.lock();
-    if (state && flow_->key != 0) act(*state, flow_->key);
+    if (!state) return;
+    for (const turn::RequestKey key : std::vector(flow_->keys)) act(state->surroundings.desk, key, state->surroundings.now());
   }
 
   std::weak_ptr<ApiState> state_;
   std::shared_ptr<Flow> flow_;
 };
 
-// What one tokenising needs and gives; shared with the worker that does it.
+// What one templating and tokenising needs and gives; shared with the worker that does it.
 struct Preparation {
   HttpRequest request;
   GenerationPlan plan;
   std::shared_ptr<Flow> flow;
-  std::vector<gguf::TokenId> ids;
-  bool placed = true;  // every picture has its place in the prompt
-  uint64_t hash = 0;   // of ids, pictures and parameters
-  std::string failure;
+  std::function<std::string(int64_t)> count_body;  // set: the ids are only counted
+  int64_t unix_seconds = 0;
+  std::vector<EncodedPrompt> prompts;
+  std::vector<uint64_t> hashes;  // of each prompt's ids, of pictures and parameters
+  std::optional<turn::RequestError> error;
 
-  void tokenise() {
+  void encode() {
     if (flow->left) return;
     try {
-      ids = plan.tokenise();
-      if (!plan.pictures.empty()) placed = text::place_pictures(ids, *plan.model->image, plan.pictures.size());
-      hash = fingerprint(ids, plan.parameters, plan.pictures);
-    } catch (const std::exception& error) {
-      failure = error.what();
+      if (const auto* conversation = std::get_if<text::Conversation>(&plan.prompt)) {
+        auto result = encode_conversation(*plan.model, *conversation, plan.pictures, unix_seconds, plan.prompt_field);
+        if (auto* flaw = std::get_if<turn::RequestError>(&result)) {
+          error = std::move(*flaw);
+          return;
+        }
+        prompts.push_back(std::move(std::get<EncodedPrompt>(result)));
+      } else {
+        for (const TextPrompt& prompt : std::get<std::vector<TextPrompt>>(plan.prompt)) prompts.push_back(encode_text(*plan.model, prompt));
+      }
+      for (const EncodedPrompt& prompt : prompts) hashes.push_back(fingerprint(prompt.ids, plan.parameters, plan.pictures));
+    } catch (const std::exception& failure) {
+      error = internal_error(request.id, failure.what());
     } catch (...) {
-      failure = "an exception of unknown type";
+      error = internal_error(request.id, "an exception of unknown type");
     }
   }
 };
 
-std::optional<turn::RequestError> flaw(const Preparation& preparation, int64_t context) {
-  const auto tokens = static_cast<int64_t>(preparation.ids.size());
-  const std::string& field = preparation.plan.prompt_field;
-  if (!preparation.failure.empty()) return internal_error(preparation.request.id, preparation.failure);
-  if (!preparation.placed) {
-    const turn::Picture& first = preparation.plan.pictures.front();
-    return turn::RequestError{turn::ErrorCode::image_invalid,
-                              first.part + " is a picture, and the model's chat template has no place for it (vision.image_token says what stands there).",
-                              first.part, 1};
-  }
+std::optional<turn::RequestError> flaw(const EncodedPrompt& prompt, const std::string& field, int64_t context) {
+  const auto tokens = static_cast<int64_t>(prompt.ids.size());
   if (tokens == 0) return bad_field(field, "gives no tokens; send some text");
   if (context > 0 && tokens >= context) {
     return turn::RequestError{turn::ErrorCode::context_length_exceeded,
@@ -80,7 +83,7 @@ std::optional<turn::RequestError> flaw(const Preparation& preparation, int64_t c
                                   " (engine.context), of which at least one is needed for the answer; shorten " + field + ".",
                               field, 1};
   }
-  if (preparation.ids.size() > max_prompt_tokens) {
+  if (prompt.ids.size() > max_prompt_tokens) {
     return turn::RequestError{turn::ErrorCode::context_length_exceeded,
                               "The prompt has " + std::to_string(tokens) + " tokens; a request may have at most " +
                                   std::to_string(max_prompt_tokens) + " (max_prompt_tokens); shorten " + field + ".",
@@ -89,15 +92,38 @@ std::optional<turn::RequestError> flaw(const Preparation& preparation, int64_t c
   return std::nullopt;
 }
 
+size_t plan_bytes(const GenerationPlan& plan) {
+  if (const auto* conversation = std::get_if<text::Conversation>(&plan.prompt)) return text_bytes(*conversation);
+  size_t bytes = 0;
+  // Ids need no tokenising, but there are as many to go through.
+  for (const TextPrompt& prompt : std::get<std::vector<TextPrompt>>(plan.prompt)) bytes += prompt.text.size() + prompt.ids.size();
+  return bytes;
+}
+
+// The longest text of one prompt: what must fit the context.
+size_t longest_text_bytes(const GenerationPlan& plan) {
+  if (const auto* conversation = std::get_if<text::Conversation>(&plan.prompt)) {
+    // Tools and history are printed by the template, which may leave them out: only what every template prints is sure.
+    size_t bytes = 0;
+    for (const text::ChatMessage& message : conversation->messages)
+      for (const text::ContentPart& part : message.content) bytes += part.text.size();
+    return bytes;
+  }
+  size_t longest = 0;
+  for (const TextPrompt& prompt : std::get<std::vector<TextPrompt>>(plan.prompt)) longest = std::max(longest, prompt.text.size());
+  return longest;
+}
+
 // A text that cannot fit, however its tokens fall: found out without the time that tokenising it would take.
 std::optional<turn::RequestError> hopeless(const GenerationPlan& plan, int64_t context) {
-  const size_t bytes = plan.text_bytes;
-  if (bytes > max_prompt_text_bytes) {
+  const size_t all = plan_bytes(plan);
+  if (all > max_prompt_text_bytes) {
     return turn::RequestError{turn::ErrorCode::context_length_exceeded,
-                              "The prompt has " + std::to_string(bytes) + " bytes of text; a request may have at most " +
+                              "The prompt has " + std::to_string(all) + " bytes of text; a request may have at most " +
                                   std::to_string(max_prompt_text_bytes) + " (max_prompt_text_bytes); shorten " + plan.prompt_field + ".",
                               plan.prompt_field, 1};
   }
+  const size_t bytes = longest_text_bytes(plan);
   const size_t longest = plan.model->longest_token_bytes;
   const auto least = longest == 0 ? int64_t{0} : static_cast<int64_t>(bytes / longest);
   if (context <= 0 || least < context) return std::nullopt;
@@ -113,12 +139,8 @@ std::string client_name(const HttpRequest& request, const Parameters& parameters
   return "named:" + parameters.client;  // apart from every connection's name
 }
 
-void submit(ApiState& state, Preparation& preparation) {
-  const Surroundings& around = state.surroundings;
-  GenerationPlan& plan = preparation.plan;
-  Flow& flow = *preparation.flow;
-  if (const auto error = flaw(preparation, around.engine().context)) return flow.fail(*error);
-
+turn::Request desk_request(ApiState& state, const Preparation& preparation, size_t prompt, size_t choice) {
+  const GenerationPlan& plan = preparation.plan;
   turn::Request request;
   request.id = preparation.request.id;
   request.client = client_name(preparation.request, plan.parameters);
@@ -126,79 +148,157 @@ void submit(ApiState& state, Preparation& preparation) {
   request.vocabulary = plan.model->stamp;
   request.max_new = plan.parameters.max_new;
   request.end_ids = plan.model->vocabulary->end_ids();
-  request.fingerprint = preparation.hash;
+  request.fingerprint = preparation.hashes[prompt];
   request.sampling = plan.parameters.sampling;
-  if (!request.sampling.seed && request.sampling.temperature != 0.0) request.sampling.seed = state.new_seed();
-  request.prompt = std::move(preparation.ids);
+  if (request.sampling.seed) {
+    *request.sampling.seed += choice;  // choices of one seed differ, and each can be had again
+  } else if (request.sampling.temperature != 0.0) {
+    request.sampling.seed = state.new_seed();
+  }
+  request.prompt = preparation.prompts[prompt].ids;
   if (!plan.pictures.empty()) request.image_token = plan.model->image->image;
-  request.pictures = std::move(plan.pictures);
+  request.pictures = plan.pictures;
+  return request;
+}
 
-  ReplyFacts facts;
-  facts.id = state.new_reply_id(plan.id_prefix);
-  facts.model = plan.model->id;
-  facts.created = around.unix_seconds();
-  facts.include_usage = plan.parameters.include_usage;
-  facts.return_token_ids = plan.parameters.return_token_ids;
-  if (facts.return_token_ids) facts.prompt_ids = request.prompt;
-
+ReplyWriter::Setup writer_setup(const ApiState& state, const Preparation& preparation, size_t prompt) {
+  const GenerationPlan& plan = preparation.plan;
   ReplyWriter::Setup setup;
-  setup.flow = preparation.flow;
   setup.model = plan.model;
-  setup.format = plan.format(std::move(facts));
   setup.stop = plan.parameters.stop;
   setup.return_token_ids = plan.parameters.return_token_ids;
-  setup.repeat_stop_tokens = around.settings.repeat_stop_tokens;
+  setup.repeat_stop_tokens = state.surroundings.settings.repeat_stop_tokens;
+  if (const auto* conversation = std::get_if<text::Conversation>(&plan.prompt)) {
+    setup.format = plan.model->output;
+    setup.parsing.tools = conversation->tools;
+    setup.parsing.thinking_open = preparation.prompts[prompt].thinking_open;
+    setup.parsing.split_thinking = plan.parameters.split_thinking;
+    setup.parsing.parallel_calls = conversation->parallel_tool_calls;
+  }
+  return setup;
+}
+
+PromptFacts prompt_facts(const Preparation& preparation) {
+  PromptFacts facts;
+  for (const EncodedPrompt& prompt : preparation.prompts) {
+    facts.tokens += static_cast<int64_t>(prompt.ids.size());
+    if (preparation.plan.parameters.return_token_ids) facts.ids.push_back(prompt.ids);
+  }
+  return facts;
+}
+
+// Takes what is still open of a reply that has failed from the desk. Not from inside a sink: the desk is in the middle of something there.
+void leave_all(ApiState& state, const Flow& flow) {
+  for (const turn::RequestKey key : std::vector(flow.keys)) state.surroundings.desk.leave(key, state.surroundings.now());
+}
+
+void submit(const std::shared_ptr<ApiState>& state, Preparation& preparation) {
+  const Surroundings& around = state->surroundings;
+  const GenerationPlan& plan = preparation.plan;
+  const std::shared_ptr<Flow>& flow = preparation.flow;
+  if (preparation.error) return flow->fail(*preparation.error);
+  const size_t per_prompt = plan.parameters.choices;
+  for (const EncodedPrompt& prompt : preparation.prompts)
+    if (const auto error = flaw(prompt, plan.prompt_field, around.engine().context)) return flow->fail(*error);
+  flow->format->set_prompt(prompt_facts(preparation));
+
+  Reply::Setup setup;
+  setup.flow = flow;
+  setup.choices = preparation.prompts.size() * per_prompt;
+  setup.choices_per_prompt = per_prompt;
   setup.prompt_field = plan.prompt_field;
   setup.log = around.log;
-  flow.key = around.desk.submit(std::move(request), std::make_unique<ReplyWriter>(std::move(setup)), around.now());
+  setup.leave_others = [weak = std::weak_ptr<ApiState>(state), flow] {
+    const auto alive = weak.lock();
+    if (!alive) return;
+    alive->surroundings.workers.run(0, [] {}, [weak, flow] {
+      if (const auto still_alive = weak.lock()) leave_all(*still_alive, *flow);
+    });
+  };
+  const size_t choices = setup.choices;
+  const auto reply = std::make_shared<Reply>(std::move(setup));
+  for (size_t i = 0; i < choices && !flow->ended; ++i) {
+    const size_t prompt = i / per_prompt;
+    ReplyWriter::Setup writer = writer_setup(*state, preparation, prompt);
+    writer.reply = reply;
+    writer.choice = i;
+    flow->keys.push_back(around.desk.submit(desk_request(*state, preparation, prompt, i % per_prompt), std::make_unique<ReplyWriter>(std::move(writer)),
+                                            around.now()));
+  }
+}
+
+void count(Preparation& preparation) {
+  Flow& flow = *preparation.flow;
+  if (preparation.error) return flow.fail(*preparation.error);
+  flow.ended = true;
+  respond_json(*flow.channel, preparation.count_body(prompt_facts(preparation).tokens));
 }
 
 // Nothing may escape into the workers' loop.
-void submit_guarded(ApiState& state, Preparation& preparation) {
+void go_on_guarded(const std::shared_ptr<ApiState>& state, Preparation& preparation) {
   try {
+    if (preparation.count_body) return count(preparation);
     submit(state, preparation);
   } catch (const std::exception& failure) {
     preparation.flow->fail(internal_error(preparation.request.id, failure.what()));
+    leave_all(*state, *preparation.flow);
   }
+}
+
+void plan_answer(ApiState& state, Preparation& preparation) {
+  Flow& flow = *preparation.flow;
+  const GenerationPlan& plan = preparation.plan;
+  if (preparation.count_body) return flow.channel->plan_whole();
+  ReplyFacts facts;
+  facts.id = state.new_reply_id(plan.id_prefix);
+  facts.model = plan.model->id;
+  facts.created = preparation.unix_seconds;
+  const auto* prompts = std::get_if<std::vector<TextPrompt>>(&plan.prompt);
+  facts.choices = plan.parameters.choices * (prompts ? prompts->size() : 1);
+  facts.include_usage = plan.parameters.include_usage;
+  facts.return_token_ids = plan.parameters.return_token_ids;
+  flow.format = plan.format(std::move(facts));
+  flow.stream = plan.parameters.stream;
+  if (!flow.stream) return flow.channel->plan_whole();
+  StreamPlan stream_plan;
+  stream_plan.keepalive = [format = flow.format] { return format->keepalive(); };
+  flow.channel->plan_stream(std::move(stream_plan));
 }
 
 // The body is read: what the session must know of the answer, then the prompt's ids.
 void prepare(const std::shared_ptr<ApiState>& state, const std::shared_ptr<Preparation>& preparation) {
   Flow& flow = *preparation->flow;
   const GenerationPlan& plan = preparation->plan;
-  flow.stream = plan.parameters.stream;
-  if (flow.stream) {
-    StreamPlan stream_plan;
-    stream_plan.keepalive = [] { return std::string(keepalive_comment); };
-    flow.channel->plan_stream(std::move(stream_plan));
-  } else {
-    flow.channel->plan_whole();
-  }
+  preparation->unix_seconds = state->surroundings.unix_seconds();
+  plan_answer(*state, *preparation);
   if (flow.left) return;  // its input had ended, and for a whole answer that is leaving
-  if (const auto error = hopeless(plan, state->surroundings.engine().context)) return flow.fail(*error);
-  if (plan.text_bytes <= state->surroundings.settings.inline_text_bytes) {
-    preparation->tokenise();
-    return submit_guarded(*state, *preparation);
+  const int64_t context = preparation->count_body ? 0 : state->surroundings.engine().context;
+  if (const auto error = hopeless(plan, context)) return flow.fail(*error);
+  const size_t bytes = plan_bytes(plan);
+  if (bytes <= state->surroundings.settings.inline_text_bytes) {
+    preparation->encode();
+    return go_on_guarded(state, *preparation);
   }
   state->preparing.insert(preparation->flow);
-  state->surroundings.workers.run(plan.text_bytes, [preparation] { preparation->tokenise(); },
+  state->surroundings.workers.run(bytes, [preparation] { preparation->encode(); },
                                   [preparation, weak = std::weak_ptr<ApiState>(state)] {
                                     const auto alive = weak.lock();
                                     if (!alive) return;
                                     alive->preparing.erase(preparation->flow);
                                     if (preparation->flow->left || preparation->flow->ended) return;
-                                    submit_guarded(*alive, *preparation);
+                                    go_on_guarded(alive, *preparation);
                                   });
 }
 
-}  // namespace
-
-std::unique_ptr<Exchange> generate(const std::shared_ptr<ApiState>& state, HttpRequest request, std::shared_ptr<Channel> channel, PlanReader read) {
+std::unique_ptr<Exchange> begin(const std::shared_ptr<ApiState>& state, HttpRequest request, std::shared_ptr<Channel> channel, PlanReader read,
+                                ErrorShape shape, std::function<std::string(int64_t)> count_body) {
   auto flow = std::make_shared<Flow>();
   flow->request_id = request.id;
   flow->channel = std::move(channel);
+  flow->error_shape = shape;
   auto preparation = std::make_shared<Preparation>();
   preparation->flow = flow;
+  preparation->count_body = std::move(count_body);
   BodyWork work;
   work.read = [preparation, read = std::move(read), served = state->surroundings.model()](Fields& fields) {
     if (auto plan = read(fields, served)) preparation->plan = std::move(*plan);
@@ -212,6 +312,18 @@ std::unique_ptr<Exchange> generate(const std::shared_ptr<ApiState>& state, HttpR
   with_body(state, flow, std::move(request), std::move(work));
   if (flow->ended) return nullptr;
   return std::make_unique<GenerationExchange>(state, flow);
+}
+
+}  // namespace
+
+std::unique_ptr<Exchange> generate(const std::shared_ptr<ApiState>& state, HttpRequest request, std::shared_ptr<Channel> channel, PlanReader read,
+                                   ErrorShape shape) {
+  return begin(state, std::move(request), std::move(channel), std::move(read), shape, {});
+}
+
+std::unique_ptr<Exchange> count_prompt(const std::shared_ptr<ApiState>& state, HttpRequest request, std::shared_ptr<Channel> channel, PlanReader read,
+                                       std::function<std::string(int64_t tokens)> body, ErrorShape shape) {
+  return begin(state, std::move(request), std::move(channel), std::move(read), shape, std::move(body));
 }
 
 }  // namespace vigil::api

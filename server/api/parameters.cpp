@@ -20,23 +20,6 @@ using json = nlohmann::ordered_json;
 
 constexpr int64_t int32_max = std::numeric_limits<int32_t>::max();
 
-void read_stop(Fields& fields, Parameters& out) {
-  const json* stop = fields.find("stop");
-  if (!stop) return;
-  if (stop->is_string()) {
-    if (!stop->get_ref<const std::string&>().empty()) out.stop.push_back(stop->get<std::string>());
-    return;
-  }
-  if (!stop->is_array()) return fields.fail("stop", "must be a string or an array of strings");
-  if (stop->size() > max_stop_strings) {
-    return fields.fail("stop", "holds " + std::to_string(stop->size()) + " strings; at most " + std::to_string(max_stop_strings) + " are allowed");
-  }
-  for (const json& entry : *stop) {
-    if (!entry.is_string()) return fields.fail("stop", "must hold strings only");
-    if (!entry.get_ref<const std::string&>().empty()) out.stop.push_back(entry.get<std::string>());
-  }
-}
-
 void read_logit_bias(Fields& fields, const gguf::Vocabulary& vocabulary, protocol::Sampling& sampling) {
   const json* bias = fields.object("logit_bias");
   if (!bias) return;
@@ -54,6 +37,35 @@ void read_logit_bias(Fields& fields, const gguf::Vocabulary& vocabulary, protoco
   }
   std::sort(sampling.logit_bias.begin(), sampling.logit_bias.end());
 }
+
+class Hash {
+ public:
+  void add(uint64_t value) {
+    for (int shift = 0; shift < 64; shift += 8) byte(static_cast<uint8_t>(value >> shift));
+  }
+  void add(double value) { add(std::bit_cast<uint64_t>(value)); }
+  void add(std::string_view text) {
+    add(static_cast<uint64_t>(text.size()));
+    for (const char c : text) byte(static_cast<uint8_t>(c));
+  }
+  template <typename T>
+  void add_optional(const std::optional<T>& value) {
+    add(static_cast<uint64_t>(value.has_value()));
+    if (!value) return;
+    if constexpr (std::is_floating_point_v<T>) {
+      add(static_cast<double>(*value));
+    } else {
+      add(static_cast<uint64_t>(*value));
+    }
+  }
+  uint64_t value() const { return state_; }
+
+ private:
+  void byte(uint8_t b) { state_ = (state_ ^ b) * 0x100000001b3; }
+  uint64_t state_ = 0xcbf29ce484222325;
+};
+
+}  // namespace
 
 void read_sampling(Fields& fields, const gguf::Vocabulary& vocabulary, protocol::Sampling& sampling) {
   sampling.temperature = fields.number("temperature", 0, max_temperature).value_or(default_temperature);
@@ -89,34 +101,31 @@ void read_client(Fields& fields, Parameters& out) {
   }
 }
 
-class Hash {
- public:
-  void add(uint64_t value) {
-    for (int shift = 0; shift < 64; shift += 8) byte(static_cast<uint8_t>(value >> shift));
+std::vector<std::string> read_stop_strings(Fields& fields, std::string_view name, size_t most) {
+  std::vector<std::string> out;
+  const json* stop = fields.find(name);
+  if (!stop) return out;
+  if (stop->is_string()) {
+    if (!stop->get_ref<const std::string&>().empty()) out.push_back(stop->get<std::string>());
+    return out;
   }
-  void add(double value) { add(std::bit_cast<uint64_t>(value)); }
-  void add(std::string_view text) {
-    add(static_cast<uint64_t>(text.size()));
-    for (const char c : text) byte(static_cast<uint8_t>(c));
+  if (!stop->is_array()) {
+    fields.fail(name, "must be a string or an array of strings");
+    return out;
   }
-  template <typename T>
-  void add_optional(const std::optional<T>& value) {
-    add(static_cast<uint64_t>(value.has_value()));
-    if (!value) return;
-    if constexpr (std::is_floating_point_v<T>) {
-      add(static_cast<double>(*value));
-    } else {
-      add(static_cast<uint64_t>(*value));
+  if (stop->size() > most) {
+    fields.fail(name, "holds " + std::to_string(stop->size()) + " strings; at most " + std::to_string(most) + " are allowed");
+    return out;
+  }
+  for (const json& entry : *stop) {
+    if (!entry.is_string()) {
+      fields.fail(name, "must hold strings only");
+      return out;
     }
+    if (!entry.get_ref<const std::string&>().empty()) out.push_back(entry.get<std::string>());
   }
-  uint64_t value() const { return state_; }
-
- private:
-  void byte(uint8_t b) { state_ = (state_ ^ b) * 0x100000001b3; }
-  uint64_t state_ = 0xcbf29ce484222325;
-};
-
-}  // namespace
+  return out;
+}
 
 Parameters read_parameters(Fields& fields, const gguf::Vocabulary& vocabulary) {
   Parameters out;
@@ -130,9 +139,9 @@ Parameters read_parameters(Fields& fields, const gguf::Vocabulary& vocabulary) {
   out.max_new = fields.integer("max_completion_tokens", 1, max_tokens_limit).value_or(max_tokens.value_or(0));
   out.return_token_ids = fields.flag("return_token_ids").value_or(false);
   read_sampling(fields, vocabulary, out.sampling);
-  read_stop(fields, out);
+  out.stop = read_stop_strings(fields, "stop", max_stop_strings);
   read_client(fields, out);
-  fields.integer("n", 1, 1);
+  out.choices = static_cast<size_t>(fields.integer("n", 1, max_choices).value_or(1));
   return out;
 }
 

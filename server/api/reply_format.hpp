@@ -1,5 +1,5 @@
 // How one dialect writes a reply: as stream events and as a whole. One object a reply; what it writes goes onto the buffer it is given.
-// Not here: when it is written (generation.hpp), and errors before the stream begins.
+// Not here: what the reply is (reply_parts.hpp), when it is written (reply.hpp), errors of a plain answer (errors.hpp).
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/gguf/vocabulary.hpp"
+#include "server/api/errors.hpp"
+#include "server/api/reply_parts.hpp"
 #include "server/turn/request.hpp"
 
 namespace vigil::api {
@@ -16,47 +17,64 @@ namespace vigil::api {
 // Sent by chat and completions while nothing else is.
 inline constexpr std::string_view keepalive_comment = ": keep-alive\n\n";
 
-// The same in every event of a reply.
+// The same in every event of a reply; known before its prompt is tokenised.
 struct ReplyFacts {
   std::string id;                        // "chatcmpl-…", made by the api, unique
-  std::string model;
+  std::string model;                     // the name that is answered with
   int64_t created = 0;                   // unix seconds
+  size_t choices = 1;
   bool include_usage = false;            // stream: a last chunk with the usage
   bool return_token_ids = false;
-  std::vector<gguf::TokenId> prompt_ids; // only with return_token_ids
 };
 
-// Log probabilities of one token and its rivals, with the bytes that each stands for.
-struct TokenLogprob {
-  std::string bytes;
-  double logprob = 0;
-  std::vector<std::pair<std::string, double>> top;
+// Known when the prompt has its ids, before open().
+struct PromptFacts {
+  int64_t tokens = 0;                            // of all prompts together; pictures count as one until they are encoded
+  std::vector<std::vector<gguf::TokenId>> ids;   // one list a prompt; only with return_token_ids
 };
 
-// What one or more tokens gave.
-struct Piece {
-  std::string text;                      // valid UTF-8; may be empty
-  std::vector<gguf::TokenId> ids;        // only with return_token_ids
-  std::vector<TokenLogprob> logprobs;    // only when asked for
-  bool empty() const { return text.empty() && ids.empty() && logprobs.empty(); }
-  void clear() { text.clear(); ids.clear(); logprobs.clear(); }
+struct ReplyTotals {
+  turn::Usage usage;                     // a prompt counts once, however many choices it has
+  int64_t reasoning = 0;                 // tokens, among usage.generated
+  double queued_s = 0, first_token_s = 0, total_s = 0;
+};
+
+struct ReplyChoice {
+  Piece all;                             // text, ids and log probabilities of the whole choice
+  std::vector<ReplyItem> items;          // the same text, sorted; calls that are not complete are left out
+  ChoiceEnd end;
 };
 
 class ReplyFormat {
  public:
+  explicit ReplyFormat(ReplyFacts facts) : facts_(std::move(facts)) {}
   virtual ~ReplyFormat() = default;
-  // Stream: what stands before the first piece, one piece, and everything from the finish reason to the end of the body. `rest` holds
-  // tokens whose text was never shown (it has no text).
+  void set_prompt(PromptFacts prompt) { prompt_ = std::move(prompt); }
+
+  // Stream, in this order: open once, when the first token of any choice comes or the reply ends; pieces; for each choice its end; close.
   virtual void open(std::string& out) = 0;
-  virtual void piece(std::string& out, const Piece& piece) = 0;
-  virtual void close(std::string& out, turn::Finish finish, const Piece& rest, const turn::Ending& ending) = 0;
+  virtual void piece(std::string& out, const Piece& piece) = 0;             // it has at least one part
+  // `rest` holds ids and log probabilities of tokens whose text was never shown; it has no part.
+  virtual void end_choice(std::string& out, const ChoiceEnd& end, const Piece& rest) = 0;
+  virtual void close(std::string& out, const ReplyTotals& totals) = 0;
+  // A failure after the headers were sent, perhaps before open(); the body ends behind it.
+  virtual std::string failed(const ErrorFacts& error) { return openai_error_event(error); }
+  // While nothing is sent, perhaps before open(); never empty.
+  virtual std::string keepalive() { return std::string(keepalive_comment); }
+
   // A whole reply's body.
-  virtual std::string whole(turn::Finish finish, const Piece& all, const turn::Ending& ending) = 0;
+  virtual std::string whole(const std::vector<ReplyChoice>& choices, const ReplyTotals& totals) = 0;
+
+ protected:
+  ReplyFacts facts_;
+  PromptFacts prompt_;
 };
 
-std::string_view finish_reason(turn::Finish finish);
+std::string_view finish_word(FinishReason reason);  // stop, length, tool_calls
 // "usage":{...} and "timings":{...}, without a comma around them.
-void append_usage(std::string& out, const turn::Usage& usage);
-void append_timings(std::string& out, const turn::Ending& ending);
+void append_usage(std::string& out, const ReplyTotals& totals);
+void append_timings(std::string& out, const ReplyTotals& totals);
+// "prompt_token_ids":[…], a list of lists for several prompts.
+void append_prompt_ids(std::string& out, const PromptFacts& prompt);
 
 }  // namespace vigil::api

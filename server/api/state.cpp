@@ -3,17 +3,16 @@
 
 namespace vigil::api {
 
-void Flow::fail(Response plain, std::string_view event) {
+void Flow::fail(const ErrorFacts& error) {
   if (ended) return;
   ended = true;
+  Response plain = error_shape(error);
   if (stream) {
-    channel->fail(std::move(plain), event);
+    channel->fail(std::move(plain), format ? format->failed(error) : openai_error_event(error));
   } else {
     channel->respond(std::move(plain));
   }
 }
-
-void Flow::fail(const turn::RequestError& error) { fail(error_response(error), error_event(error)); }
 
 std::string ApiState::new_reply_id(std::string_view prefix) {
   constexpr std::string_view alphabet = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -21,6 +20,18 @@ std::string ApiState::new_reply_id(std::string_view prefix) {
   std::string id(prefix);
   std::uniform_int_distribution<size_t> pick(0, alphabet.size() - 1);
   for (int i = 0; i < characters; ++i) id += alphabet[pick(random)];
+  return id;
+}
+
+std::string ApiState::new_call_id() {
+  constexpr std::string_view alphabet = "0123456789abcdef";
+  constexpr int words = 4, digits = 8;  // of 32 bits each: the system's own randomness, so that no two lives of the daemon meet
+  std::random_device device;
+  std::string id = "call_";
+  for (int word = 0; word < words; ++word) {
+    uint32_t bits = device();
+    for (int digit = 0; digit < digits; ++digit, bits >>= 4) id += alphabet[bits & 15];
+  }
   return id;
 }
 

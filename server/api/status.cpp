@@ -108,7 +108,7 @@ bool cancel_preparing(ApiState& state, const std::string& id) {
   const auto found = std::find_if(state.preparing.begin(), state.preparing.end(),
                                   [&](const std::shared_ptr<Flow>& flow) { return flow->request_id == id && !flow->left && !flow->ended; });
   if (found == state.preparing.end()) return false;
-  (*found)->fail(cancelled_response(turn::CancelledBy::api), cancelled_event(turn::CancelledBy::api));
+  (*found)->fail(error_facts(turn::CancelledBy::api));
   return true;
 }
 

@@ -31,7 +31,9 @@ StopStrings::Match StopStrings::push(std::string_view text, std::string& out) {
     for (Stop& stop : stops_) {
       while (stop.reached > 0 && stop.text[stop.reached] != text[i]) stop.reached = stop.fallback[stop.reached - 1];
       if (stop.text[stop.reached] == text[i]) ++stop.reached;
-      if (stop.reached == stop.text.size()) longest_match = std::max(longest_match, stop.reached);
+      if (stop.reached < stop.text.size() || stop.reached <= longest_match) continue;
+      longest_match = stop.reached;
+      matched_text_ = stop.text;
     }
     if (longest_match == 0) continue;
     held_.append(text.substr(0, i + 1));
@@ -46,6 +48,11 @@ StopStrings::Match StopStrings::push(std::string_view text, std::string& out) {
   out.append(held_, 0, held_.size() - keep);
   held_.erase(0, held_.size() - keep);
   return Match::no;
+}
+
+void StopStrings::interrupt(std::string& out) {
+  finish(out);
+  for (Stop& stop : stops_) stop.reached = 0;
 }
 
 void StopStrings::finish(std::string& out) {

@@ -21,7 +21,10 @@ class StopStrings {
   Match push(std::string_view text, std::string& out);
   // The end of the text without a match: appends what was held back.
   void finish(std::string& out);
+  // Something stands in the text that is no text: appends what was held back, and what follows begins anew.
+  void interrupt(std::string& out);
   bool matched() const { return matched_; }
+  const std::string& matched_text() const { return matched_text_; }  // empty without a match
 
  private:
   struct Stop {
@@ -32,6 +35,7 @@ class StopStrings {
   std::vector<Stop> stops_;
   std::string held_;
   bool matched_ = false;
+  std::string matched_text_;
 };
 
 }  // namespace vigil::text
