@@ -84,6 +84,7 @@ Result<std::shared_ptr<api::Model>> read_model(const std::string& path, const co
     if (!text) return Error{text.error()};
     model->chat_template = std::move(*text);
   }
+  model->output = text::output_format(model->chat_template, *model->vocabulary);
   auto image = text::find_image_markers(*model->vocabulary, config.vision.image_token);
   if (!image) return in_file(image.error());
   model->image = *image;

@@ -1,8 +1,10 @@
 // See chat_messages.hpp.
 #include "server/api/chat_messages.hpp"
 
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -15,7 +17,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-std::string quoted(const std::string& value) { return "\"" + std::string(text::clip_utf8(value, 60)) + "\""; }
+std::string in_quotes(const std::string& value) { return "\"" + std::string(text::clip_utf8(value, 60)) + "\""; }
 
 std::optional<std::string> known_role(const std::string& role) {
   if (role == "developer") return "system";
@@ -43,7 +45,7 @@ void read_part(const json& part, const std::string& where, Fields& fields, text:
     pictures.take(inner, where);
     message.content.push_back({text::ContentPart::Kind::picture});
   } else if (!inner.failed()) {
-    inner.fail("type", type.empty() ? "is missing" : "is " + quoted(type) + "; text parts and pictures are supported");
+    inner.fail("type", type.empty() ? "is missing" : "is " + in_quotes(type) + "; text parts and pictures are supported");
   }
   if (inner.failed()) fields.fail(*inner.error());
 }
@@ -60,27 +62,52 @@ void read_content(Fields& fields, text::ChatMessage& message, Pictures& pictures
   }
 }
 
+// {"name","arguments"}: arguments are JSON text; an object, which some clients send, is written as text.
+std::optional<text::ToolCall> read_called_function(Fields& fields, const json& function, const std::string& where) {
+  Fields inner(function, where);
+  text::ToolCall call;
+  call.name = inner.text("name").value_or("");
+  if (const json* arguments = inner.find("arguments"); arguments && arguments->is_object()) {
+    call.arguments = arguments->dump(-1, ' ', false, json::error_handler_t::replace);
+  } else {
+    call.arguments = inner.text("arguments").value_or("");
+  }
+  if (call.arguments.empty()) call.arguments = "{}";
+  if (call.name.empty()) inner.fail("name", "is missing");
+  if (!inner.failed()) return call;
+  fields.fail(*inner.error());
+  return std::nullopt;
+}
+
 // What an assistant called in an earlier turn.
 void read_tool_calls(Fields& fields, text::ChatMessage& message) {
   const json* calls = fields.array("tool_calls");
-  if (!calls) return;
-  for (size_t i = 0; i < calls->size() && !fields.failed(); ++i) {
+  for (size_t i = 0; calls && i < calls->size() && !fields.failed(); ++i) {
     const std::string where = fields.path("tool_calls") + "[" + std::to_string(i) + "]";
-    const json& call = (*calls)[i];
-    if (!call.is_object()) return fields.fail(bad_field(where, "must be an object"));
-    Fields outer(call, where);
-    text::ToolCall found;
-    found.id = outer.text("id").value_or("");
+    const json& value = (*calls)[i];
+    if (!value.is_object()) return fields.fail(bad_field(where, "must be an object"));
+    Fields outer(value, where);
+    std::string id = outer.text("id").value_or("");
     const json* function = outer.object("function");
     if (!function) return fields.fail(outer.failed() ? *outer.error() : bad_field(where + ".function", "is missing"));
-    Fields inner(*function, where + ".function");
-    const auto name = inner.text("name");
-    found.arguments = inner.text("arguments").value_or("");
-    if (inner.failed()) return fields.fail(*inner.error());
-    if (!name) return fields.fail(bad_field(where + ".function.name", "is missing"));
-    found.name = *name;
-    if (found.arguments.empty()) found.arguments = "{}";
-    message.tool_calls.push_back(std::move(found));
+    auto call = read_called_function(outer, *function, where + ".function");
+    if (!call) return fields.fail(*outer.error());
+    call->id = std::move(id);
+    message.tool_calls.push_back(std::move(*call));
+  }
+  const json* legacy = fields.object("function_call");
+  if (!legacy) return;
+  if (auto call = read_called_function(fields, *legacy, fields.path("function_call"))) message.tool_calls.push_back(std::move(*call));
+}
+
+// The thinking of an earlier turn, under either of its names.
+void read_reasoning(Fields& fields, text::ChatMessage& message) {
+  const auto first = fields.text("reasoning_content");
+  const json* second = fields.find("reasoning");
+  if (first && !first->empty()) {
+    message.reasoning = *first;
+  } else if (second && second->is_string()) {
+    message.reasoning = second->get<std::string>();
   }
 }
 
@@ -97,16 +124,32 @@ text::ChatMessage read_message(const json& value, const std::string& where, Fiel
   } else if (const auto known = known_role(*role)) {
     message.role = *known;
   } else {
-    inner.fail("role", "is " + quoted(*role) + "; it must be system, developer, user, assistant or tool");
+    inner.fail("role", "is " + in_quotes(*role) + "; it must be system, developer, user, assistant or tool");
   }
   if (message.role != "assistant" && !inner.find("content") && !inner.failed()) inner.fail("content", "is missing");
   read_content(inner, message, pictures);
-  if (message.role == "assistant") read_tool_calls(inner, message);
+  if (message.role == "assistant") {
+    read_tool_calls(inner, message);
+    read_reasoning(inner, message);
+  }
+  message.name = inner.text("name").value_or("");
+  if (message.role == "tool") message.tool_call_id = inner.text("tool_call_id").value_or("");
   if (inner.failed()) fields.fail(*inner.error());
   return message;
 }
 
 }  // namespace
+
+void name_tool_results(std::vector<text::ChatMessage>& messages) {
+  std::map<std::string_view, std::string_view> names;  // call ids; the last call of an id counts
+  for (text::ChatMessage& message : messages) {
+    for (const text::ToolCall& call : message.tool_calls)
+      if (!call.id.empty()) names[call.id] = call.name;
+    if (message.role != "tool" || !message.name.empty()) continue;
+    const auto found = names.find(message.tool_call_id);
+    if (found != names.end()) message.name = found->second;
+  }
+}
 
 std::vector<text::ChatMessage> read_messages(Fields& fields, Pictures& pictures) {
   std::vector<text::ChatMessage> out;
@@ -118,6 +161,7 @@ std::vector<text::ChatMessage> read_messages(Fields& fields, Pictures& pictures)
   for (size_t i = 0; i < messages->size() && !fields.failed(); ++i) {
     out.push_back(read_message((*messages)[i], "messages[" + std::to_string(i) + "]", fields, pictures));
   }
+  name_tool_results(out);
   return out;
 }
 

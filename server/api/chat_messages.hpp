@@ -13,5 +13,7 @@ namespace vigil::api {
 // (assistant only), or an array of text parts and pictures, in order; `pictures` gets the bytes of the latter, of every turn. Failures stick
 // to `fields`.
 std::vector<text::ChatMessage> read_messages(Fields& fields, Pictures& pictures);
+// Gives tool results without a name that of the call they answer, by its id.
+void name_tool_results(std::vector<text::ChatMessage>& messages);
 
 }  // namespace vigil::api

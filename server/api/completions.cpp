@@ -66,7 +66,7 @@ std::vector<TextPrompt> read_prompts(Fields& fields, const gguf::Vocabulary& voc
 
 void refuse_unsupported(Fields& fields, const Parameters& parameters) {
   constexpr std::string_view chat_only = "belongs to chat; send it to /v1/chat/completions";
-  for (const std::string_view name : {"tools", "functions", "messages"}) refuse_if_asked(fields, name, chat_only);
+  for (const std::string_view name : {"tools", "functions"}) refuse_if_asked(fields, name, chat_only);
   refuse_if_asked(fields, "suffix", "is not supported: this model's vocabulary has no tokens to fill in the middle; leave it out");
   const auto best_of = fields.integer("best_of", 1, max_choices);
   if (best_of && static_cast<size_t>(*best_of) != parameters.choices) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "server/api/body.hpp"
+#include "server/api/constraint.hpp"
 #include "server/api/errors.hpp"
 #include "server/api/reply_writer.hpp"
 
@@ -65,6 +66,8 @@ struct Preparation {
       } else {
         for (const TextPrompt& prompt : std::get<std::vector<TextPrompt>>(plan.prompt)) prompts.push_back(encode_text(*plan.model, prompt));
       }
+      if (!count_body && !prompts.empty()) error = constrain(plan, prompts.front().thinking_open, plan.parameters.sampling);
+      if (error) return;
       for (const EncodedPrompt& prompt : prompts) hashes.push_back(fingerprint(prompt.ids, plan.parameters, plan.pictures));
     } catch (const std::exception& failure) {
       error = internal_error(request.id, failure.what());

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "server/text/chat_prompt.hpp"
+#include "server/text/chat_template.hpp"
 
 namespace vigil::api {
 
@@ -14,13 +15,29 @@ turn::RequestError no_place(const turn::Picture& first) {
           first.part + " is a picture, and the model's chat template has no place for it (vision.image_token says what stands there).", first.part, 1};
 }
 
+// What a template that was not made for these messages says of them, in its own words.
+turn::RequestError refused(const text::TemplateError& error, const std::string& field) {
+  const bool refusal = error.kind == text::TemplateError::Kind::refusal;
+  return {turn::ErrorCode::template_error,
+          (refusal ? "The model's chat template refuses the conversation: " : "The model's chat template failed on the conversation: ") + error.message,
+          field, 1};
+}
+
 }  // namespace
 
 PromptResult encode_conversation(const Model& model, const text::Conversation& conversation, const std::vector<turn::Picture>& pictures,
-                                 int64_t /*unix_seconds*/, const std::string& /*field*/) {
+                                 int64_t unix_seconds, const std::string& field) {
+  text::RenderedPrompt rendered;
+  if (model.chat) {
+    auto result = model.chat->render(conversation, unix_seconds);
+    if (const auto* error = std::get_if<text::TemplateError>(&result)) return refused(*error, field);
+    rendered = std::move(std::get<text::RenderedPrompt>(result));
+  } else {
+    rendered.parts = text::chat_prompt(conversation, text::plain_format(*model.vocabulary));
+  }
   EncodedPrompt out;
-  const std::vector<text::PromptPart> parts = text::chat_prompt(conversation, text::plain_format(*model.vocabulary));
-  out.ids = text::encode_prompt(*model.tokenizer, *model.vocabulary, parts, model.image.value_or(text::ImageMarkers{}));
+  out.thinking_open = rendered.thinking_open;
+  out.ids = text::encode_prompt(*model.tokenizer, *model.vocabulary, rendered.parts, model.image.value_or(text::ImageMarkers{}));
   if (!pictures.empty() && !text::place_pictures(out.ids, *model.image, pictures.size())) return no_place(pictures.front());
   return out;
 }

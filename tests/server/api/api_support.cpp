@@ -82,6 +82,7 @@ World::World(std::vector<text::test::Piece> pieces, text::test::AddBos add_bos) 
   model->created = 1700000000;
   model->vocabulary = text::test::make_vocabulary(all, add_bos);
   model->tokenizer = text::test::make_tokenizer_of(*model->vocabulary);
+  model->output = text::output_format("", *model->vocabulary);
   engine.state = "unloaded";
   Surroundings around{desk,
                       workers,

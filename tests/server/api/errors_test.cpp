@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <set>
 
+#include "server/api/errors.hpp"
 #include "tests/server/api/api_support.hpp"
 
 using namespace vigil;
@@ -53,7 +54,7 @@ TEST_CASE("Every error has its status, its object and its headers", "[errors]") 
     const bool costs_a_load = code == "engine_not_ready" || code == "engine_silent";
     CHECK(header(response, "x-should-retry") == (costs_a_load ? std::optional<std::string>("false") : std::nullopt));
 
-    const std::string event = api::error_event(error);
+    const std::string event = api::openai_error_event(api::error_facts(error));
     CHECK(event.substr(0, 6) == "data: ");
     CHECK(event.substr(event.size() - 2) == "\n\n");
     json expected = json::parse(response.body);
@@ -125,6 +126,7 @@ TEST_CASE("A handler's exception becomes an internal_error that names the reques
   struct Broken final : gguf::Tokenizer {
     std::vector<gguf::TokenId> encode(std::string_view, Markers, Bos) const override { throw std::runtime_error("broken tokenizer"); }
     std::string decode(const std::vector<gguf::TokenId>&) const override { throw std::runtime_error("broken tokenizer"); }
+    std::vector<Fragment> fixed_fragments(std::string_view) const override { throw std::runtime_error("broken tokenizer"); }
   };
   World world;
   world.engine_ready();
