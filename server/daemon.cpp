@@ -217,6 +217,7 @@ void Daemon::request_ended(const turn::Request& request, const turn::Ending& end
 api::Surroundings Daemon::surroundings() {
   api::Settings settings;
   settings.repeat_stop_tokens = config_.engine.repeat_stop_tokens;
+  settings.thinking_reserve = config_.engine.thinking_reserve;
   settings.version = VIGIL_VERSION;
   return {desk_, workers_, steady_now, [] { return static_cast<int64_t>(std::time(nullptr)); }, [this] { return model_; },
           [this] { return engine_status(); }, [this] { return metrics_.text(); }, [this] { return seconds(steady_now() - started_); },

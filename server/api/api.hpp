@@ -68,6 +68,7 @@ struct Settings {
   size_t inline_body_bytes = 64 * 1024;     // longer bodies are read by the workers
   size_t inline_text_bytes = 16 * 1024;     // longer texts are tokenised by them
   int64_t repeat_stop_tokens = 256;         // engine.repeat_stop_tokens; 0 = never
+  int64_t thinking_reserve = 512;           // engine.thinking_reserve: tokens that thinking leaves to the answer
   std::string version;
 };
 

@@ -15,4 +15,8 @@ std::string constrained_by(const GenerationPlan& plan);
 // the place in the schema, or the line of the grammar.
 std::optional<turn::RequestError> constrain(const GenerationPlan& plan, bool thinking_open, protocol::Sampling& sampling);
 
+// How thinking that the prompt opened is brought to its end: after `most` tokens, or when only `reserve` are left for the answer. Nothing
+// when this family's thinking has no closing token, or when there is no limit.
+std::optional<turn::ThinkingEnd> thinking_end(const Model& model, std::optional<int64_t> most, int64_t reserve);
+
 }  // namespace vigil::api

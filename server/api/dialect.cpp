@@ -29,7 +29,9 @@ OutputShape read_shape(Fields& fields) {
   const auto grammar = fields.text("grammar");
   if (grammar && !grammar->empty()) {
     if (shape.kind != OutputShape::Kind::free) fields.fail("grammar", "together with response_format is not possible; send one of them");
-    shape = {OutputShape::Kind::grammar, {}, *grammar, fields.path("grammar")};
+    shape.kind = OutputShape::Kind::grammar;
+    shape.grammar = *grammar;
+    shape.field = fields.path("grammar");
   }
   for (const std::string_view name : {"json_schema", "guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs"}) {
     refuse_if_asked(fields, name, "is not supported under this name; send response_format, or grammar with a GBNF text");

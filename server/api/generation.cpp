@@ -159,6 +159,10 @@ turn::Request desk_request(ApiState& state, const Preparation& preparation, size
     request.sampling.seed = state.new_seed();
   }
   request.prompt = preparation.prompts[prompt].ids;
+  request.grammar_field = constrained_by(plan);
+  if (preparation.prompts[prompt].thinking_open) {
+    request.thinking_end = thinking_end(*plan.model, plan.parameters.max_thinking, state.surroundings.settings.thinking_reserve);
+  }
   if (!plan.pictures.empty()) request.image_token = plan.model->image->image;
   request.pictures = plan.pictures;
   return request;

@@ -164,6 +164,7 @@ uint64_t fingerprint(const std::vector<gguf::TokenId>& prompt, const Parameters&
     hash.add(static_cast<uint64_t>(id));
     hash.add(bias);
   }
+  hash.add(std::string_view(sampling.grammar));
   for (const std::string& stop : parameters.stop) hash.add(std::string_view(stop));
   for (const turn::Picture& picture : pictures) hash.add(picture.hash);
   return hash.value();

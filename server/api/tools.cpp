@@ -144,6 +144,7 @@ OutputShape read_output_format(Fields& fields, std::string_view name) {
     Fields inner(nested ? *nested : *format, nested ? outer.path("json_schema") : out.field);
     out.field = inner.path("schema");
     const json* schema = inner.find("schema");
+    out.strict = inner.flag("strict").value_or(false);
     if (schema && !schema->is_object() && !schema->is_boolean()) inner.fail("schema", "must be a JSON schema");
     if (inner.failed()) outer.fail(*inner.error());
     if (schema) {

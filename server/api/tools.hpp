@@ -32,6 +32,7 @@ struct OutputShape {
   enum class Kind : uint8_t { free, object, schema, grammar };
   Kind kind = Kind::free;
   text::Json schema = {};       // JSON Schema
+  bool strict = false;          // keywords that no grammar can hold an answer to are refused rather than left out
   std::string grammar = {};     // GBNF
   std::string field = {};       // where it was asked for, for errors
 };

@@ -126,6 +126,7 @@ void Conductor::tell_desk() {
     view.slots = ready->ids ? ready->slots : 1;
     view.can_stop = ready->stop;
     view.can_logprobs = ready->logprobs;
+    view.can_grammar = ready->grammar;
     view.can_embed = ready->embeddings;
   }
   view.reason = child_.reason();

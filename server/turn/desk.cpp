@@ -131,6 +131,11 @@ std::optional<RequestError> Desk::unfit(const Request& request) const {
   if (request.vocabulary != engine_.vocabulary) {
     return model_changed();
   }
+  if (!request.sampling.grammar.empty() && !engine_.can_grammar) {
+    return RequestError{ErrorCode::invalid_request,
+                        request.grammar_field + " needs an engine that takes grammars (its READY does not carry the word grammar); leave it out",
+                        request.grammar_field, 1};
+  }
   if (request.sampling.logprobs && !engine_.can_logprobs) {
     return RequestError{ErrorCode::invalid_request, "this engine does not give log probabilities; leave `logprobs` out", "logprobs", 1};
   }
@@ -296,6 +301,14 @@ void Desk::pump(TimePoint now) {
   }
 }
 
+void Desk::end_thinking(Open& open) const {
+  const auto& end = open.request.thinking_end;
+  if (!end || !engine_.can_grammar) return;
+  int64_t most = open.max_new - std::min(end->reserve, open.max_new / 2);
+  if (end->most > 0) most = std::min(most, end->most);
+  open.request.sampling.force_at = protocol::ForceAt{most, end->ids, end->unless};
+}
+
 void Desk::start(Open& open, TimePoint now) {
   if (paused_for_ != 0) {
     // A second request starts: nobody may hold the pipe any more.
@@ -320,6 +333,7 @@ void Desk::start(Open& open, TimePoint now) {
   open.usage.prompt = lease->prompt_tokens;
   const int64_t room = engine_.context > 0 ? engine_.context - lease->prompt_tokens : std::numeric_limits<int64_t>::max();
   open.max_new = open.request.max_new > 0 ? std::min(open.request.max_new, room) : room;
+  end_thinking(open);
   set_phase(open, Phase::prefill, now);
   const LeaseId id = lease->id;
   leases_.emplace(id, std::move(lease));

@@ -112,6 +112,7 @@ class Desk {
   void reject(Request& request, std::unique_ptr<ReplySink> sink, RequestError error);
   void pump(TimePoint now);
   void start(Open& open, TimePoint now);
+  void end_thinking(Open& open) const;                       // sets force_at, now that the room is known
   void set_phase(Open& open, Phase phase, TimePoint now);
   void forget_phase(const Open& open);                       // takes it out of the counts of its phase
   void end(RequestKey key, Ending ending, TimePoint now);

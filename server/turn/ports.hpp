@@ -46,6 +46,7 @@ struct EngineView {
   bool can_logprobs = false;
   std::string reason;        // of the last failure
   double retry_in_s = 0;     // in backoff
+  bool can_grammar = false;  // READY carried `grammar`
   bool can_embed = false;    // READY carried `embeddings`
 };
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -33,6 +34,14 @@ struct Embeddings {
   std::vector<int64_t> rows;      // per picture, each at least 1
 };
 
+// How an answer that begins with thinking is brought to its end: the engine puts `ids` behind so many tokens, unless `unless` came before.
+struct ThinkingEnd {
+  std::vector<TokenId> ids;       // what closes the thinking, not empty
+  TokenId unless = -1;
+  int64_t most = 0;               // tokens of thinking; 0 = what the reserve leaves
+  int64_t reserve = 0;            // tokens that the answer keeps of all that may come, at most half of them
+};
+
 struct Request {
   std::string id;                 // X-Request-Id, shown in /status
   std::string client;             // whose turn it is: API key, prompt_cache_key, user or connection (contract, "Fairness")
@@ -43,6 +52,8 @@ struct Request {
   std::vector<TokenId> end_ids;   // ids that end an answer and are never shown
   uint64_t fingerprint = 0;       // hash of prompt and parameters, for requests that crash engines
   uint64_t vocabulary = 0;        // whose ids `prompt` are; an engine of another model is never sent them
+  std::string grammar_field;      // what asked for sampling.grammar, for errors
+  std::optional<ThinkingEnd> thinking_end;  // engines that take no grammars are not told of it
   // Pictures: `image_token` stands in `prompt` once for each. Once they are encoded the desk repeats it rows[i] times and sets `embeddings`.
   std::vector<Picture> pictures;
   TokenId image_token = -1;

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "server/api/api.hpp"
+#include "server/text/chat_template.hpp"
 #include "server/turn/desk.hpp"
 #include "tests/server/text/text_support.hpp"
 
@@ -103,6 +104,8 @@ struct World {
   TimePoint now{};
   std::shared_ptr<Model> model;
   EngineStatus engine;
+  int slots = 1;                // above 1: the engine tags its lines
+  bool grammar = false;         // its READY carries the word
   ScriptedPort port;
   HeldWorkers workers;
   std::vector<std::string> log;

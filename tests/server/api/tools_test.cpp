@@ -1,0 +1,69 @@
+// Chats with tools and thinking: how calls and thoughts come out, whole and in pieces (cases C2, D4, D7, X4, X6), and what is held back from
+// a model that may not call.
+#include <catch2/catch.hpp>
+
+#include "tests/server/api/answer_support.hpp"
+
+using namespace vigil;
+using namespace vigil::api::test;
+using api::Api;
+
+namespace {
+
+const std::string two_tools = R"(,"tools":[{"type":"function","function":{"name":"get_time","parameters":{"type":"object","properties":{}}}},)"
+                              R"({"type":"function","function":{"name":"add","parameters":{"type":"object","properties":{"a":{"type":"integer"}}}}}])";
+
+}  // namespace
+
+TEST_CASE("C2 Tool calls in pieces: two calls, one without arguments, the same in every feed", "[tools]") {
+  const std::string text = "<tool_call>\n{\"name\": \"get_time\", \"arguments\": {}}\n</tool_call>\n<tool_call>\n"
+                           "{\"name\": \"add\", \"arguments\": {\"a\": 1}}\n</tool_call>";
+  check_everywhere(text, two_tools, {"", "", "tool_calls", {{"get_time", "{}"}, {"add", "{\"a\": 1}"}}});
+}
+
+TEST_CASE("C2 Text before a call is content, and ids of calls differ", "[tools]") {
+  check_everywhere("I look.\n<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 1}}\n</tool_call>", two_tools,
+                   {"I look.", "", "tool_calls", {{"add", "{\"a\": 1}"}}});
+}
+
+TEST_CASE("D7 Markup that is no good call comes out as content, and without tools all of it does", "[tools]") {
+  const std::string call = "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 1}}\n</tool_call>";
+  check_everywhere(call, "", {call, "", "stop", {}});
+  check_everywhere("a </tool_call> b", two_tools, {"a </tool_call> b", "", "stop", {}});
+  check_everywhere("use `<tool_call>` so", two_tools, {"use `<tool_call>` so", "", "stop", {}});
+  const std::string unknown = "<tool_call>\n{\"name\": \"sub\", \"arguments\": {}}\n</tool_call>";
+  check_everywhere(unknown, two_tools, {unknown, "", "stop", {}});
+  check_everywhere(call, two_tools + R"(,"tool_choice":"none")", {call, "", "stop", {}});
+}
+
+TEST_CASE("X4 A call that the limit cuts is never delivered as complete", "[tools]") {
+  for (const size_t width : {size_t{1}, all_at_once}) {
+    const Outcome cut_off = answer("<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 1", width, false, two_tools, "length");
+    CHECK(cut_off.finish == "length");
+    CHECK(cut_off.calls.empty());
+  }
+}
+
+TEST_CASE("D4 Thinking is parted from the answer, however tags fall on tokens", "[tools]") {
+  check_everywhere("<think>why</think>\n\nAnswer", "", {"Answer", "why", "stop", {}});
+  check_everywhere("a < b and </thin air", "", {"a < b and </thin air", "", "stop", {}});
+  check_everywhere("No thinking.", "", {"No thinking.", "", "stop", {}});
+}
+
+TEST_CASE("D4 A reply that ends inside thinking is one that was cut", "[tools]") {
+  for (const std::string finish : {"length", "stop"}) {
+    check_everywhere("<think>why oh why", "", {"", "why oh why", "length", {}}, finish);
+  }
+}
+
+TEST_CASE("Thinking can stay in the content, and its tokens are counted", "[tools]") {
+  check_everywhere("<think>why</think>x", R"(,"separate_reasoning":false)", {"<think>why</think>x", "", "stop", {}});
+  World world(cut("<think>why</think>Answer", 1));
+  world.engine_ready();
+  auto call = world.chat();
+  for (gguf::TokenId i = 0; i < 24; ++i) world.token(hi + 1 + i);
+  world.done();
+  const json usage = call->answer().at("usage");
+  CHECK(usage.at("completion_tokens") == 24);
+  CHECK(usage.at("completion_tokens_details").at("reasoning_tokens") == 11);  // why and the closing tag
+}
