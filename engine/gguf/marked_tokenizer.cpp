@@ -13,9 +13,9 @@ bool is_control(const Vocabulary& vocabulary, TokenId id) {
 
 // HTML as models have it among their user-defined pieces: a user's own words, and no marker of any template.
 bool is_html(std::string_view piece) {
-  constexpr std::string_view tags[] = {"a",  "b",  "blockquote", "body", "br",  "caption", "code", "div", "em", "h1",    "h2",    "h3", "h4",    "h5", "h6", "hr",
-                                       "i",  "li", "ol",         "p",    "pre", "s",       "span", "strong", "sub", "sup", "table", "tbody", "td", "tfoot", "th",
-                                       "thead", "tr", "u", "ul"};
+  // No "s": <s> is the beginning of a text.
+  constexpr std::string_view tags[] = {"a",  "b",  "blockquote", "body", "br",   "caption", "code", "div", "em",    "h1",    "h2", "h3",    "h4", "h5",    "h6", "hr", "i",
+                                       "li", "ol", "p",          "pre",  "span", "strong",  "sub",  "sup", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "u",  "ul"};
   piece.remove_prefix(piece.starts_with("</") ? 2 : 1);
   piece.remove_suffix(1);
   return std::find(std::begin(tags), std::end(tags), piece) != std::end(tags);

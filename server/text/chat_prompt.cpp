@@ -9,13 +9,12 @@ namespace vigil::text {
 namespace {
 
 using gguf::TokenId;
-using gguf::TokenKind;
 using gguf::Tokenizer;
 
 constexpr std::string_view message_begin = "<|im_start|>";
 constexpr std::string_view message_end = "<|im_end|>";
 
-// Collects ids: text runs are gathered over the borders of parts and tokenised when a control token or the end comes.
+// Collects ids: text runs are gathered over the borders of parts and tokenised when a marker or the end comes.
 class PromptEncoder {
  public:
   PromptEncoder(const Tokenizer& tokenizer, const gguf::Vocabulary& vocabulary) : tokenizer_(tokenizer), vocabulary_(vocabulary) {}
@@ -23,17 +22,13 @@ class PromptEncoder {
   void add_typed(std::string_view text) { run_.append(text); }
 
   void add_fixed(std::string_view text) {
-    // The tokenizer itself says which control pieces the text holds; found again in order, they part the text into runs.
-    for (const TokenId id : tokenizer_.encode(text, Tokenizer::Markers::special, Tokenizer::Bos::none)) {
-      if (vocabulary_.kind(id) != TokenKind::control) continue;
-      const std::string& marker = vocabulary_.piece(id);
-      const size_t at = text.find(marker);
-      if (at == std::string_view::npos) continue;
-      run_.append(text.substr(0, at));
-      add_control(id);
-      text.remove_prefix(at + marker.size());
+    for (const Tokenizer::Fragment& fragment : tokenizer_.fixed_fragments(text)) {
+      if (fragment.marker >= 0) {
+        add_marker(fragment.marker);
+      } else {
+        run_.append(fragment.text);
+      }
     }
-    run_.append(text);
   }
 
   void add_picture(const ImageMarkers& markers) {
@@ -49,14 +44,14 @@ class PromptEncoder {
   }
 
  private:
-  void add_control(TokenId id) {
+  void add_marker(TokenId id) {
     end_run();
     ids_.push_back(id);
   }
 
   void end_run() {
     if (run_.empty()) return;
-    const std::vector<TokenId> ids = tokenizer_.encode(run_, Tokenizer::Markers::plain, Tokenizer::Bos::none);
+    const std::vector<TokenId> ids = tokenizer_.encode(run_, Tokenizer::Markers::typed, Tokenizer::Bos::none);
     ids_.insert(ids_.end(), ids.begin(), ids.end());
     run_.clear();
   }

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/gguf/byte_letters.hpp"
+#include "engine/gguf/characters.hpp"
 #include "engine/gguf/file.hpp"
 #include "engine/gguf/vocabulary.hpp"
 #include "engine/gguf/writer.hpp"
@@ -88,6 +90,28 @@ inline std::vector<PieceRow> piece_rows(ByteTokens bytes, const std::vector<Piec
   }
   rows.insert(rows.end(), more.begin(), more.end());
   return rows;
+}
+
+// A byte-level vocabulary without merges: byte b is id b, then `more` from 256; pieces in <brackets> are user-defined.
+inline void put_byte_level(Writer& out, const std::vector<std::string>& more) {
+  std::vector<std::string> texts;
+  for (const uint32_t letter : byte_letters) append_utf8(texts.emplace_back(), letter);
+  texts.insert(texts.end(), more.begin(), more.end());
+  std::vector<int32_t> kinds;
+  for (const std::string& text : texts) {
+    const bool marker = text.size() > 2 && text.front() == '<' && text.back() == '>';
+    kinds.push_back(static_cast<int32_t>(marker && text != "</s>" ? TokenKind::user_defined : TokenKind::normal));
+  }
+  out.put_string("tokenizer.ggml.model", "gpt2");
+  out.put_strings("tokenizer.ggml.tokens", texts);
+  out.put_i32s("tokenizer.ggml.token_type", kinds);
+}
+
+inline Writer byte_level(const std::vector<std::string>& more, const std::vector<std::string>& merges = {}) {
+  Writer out;
+  put_byte_level(out, more);
+  out.put_strings("tokenizer.ggml.merges", merges);
+  return out;
 }
 
 inline Result<Vocabulary> vocabulary_of(const Writer& writer) {

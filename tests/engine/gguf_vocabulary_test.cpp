@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "engine/gguf/pre_tokenizer.hpp"
 #include "tests/engine/gguf_support.hpp"
 
 using namespace vigil::gguf;
@@ -125,4 +126,112 @@ TEST_CASE("wrong vocabularies are refused by key") {
   Writer byte_end = small();
   byte_end.put_u32("tokenizer.ggml.eos_token_id", 13);
   CHECK_THAT(refusal_of(byte_end), Contains("byte token"));
+}
+
+TEST_CASE("byte-level pieces: their bytes, and the tokens of bytes") {
+  auto vocabulary = vocabulary_of(byte_level({"\xC4\xA0hi", "\xC4\x8A", "\xE6\x97\xA5"}));
+  REQUIRE(vocabulary);
+  CHECK(vocabulary->model() == TokenizerModel::bpe);
+  CHECK(vocabulary->byte_token(' ') == 32);  // byte_level puts byte b at id b
+  CHECK(vocabulary->byte_token('!') == 33);
+  CHECK(vocabulary->byte_token(0xff) == 255);
+  CHECK(vocabulary->bytes(256) == " hi");
+  CHECK(vocabulary->bytes(10) == "\n");
+  CHECK(vocabulary->bytes(0xad) == "\xAD");
+  CHECK(vocabulary->bytes(258) == "\xE6\x97\xA5");  // no byte's letter: left as it is
+  CHECK_FALSE(vocabulary->add_bos());
+  CHECK_FALSE(vocabulary->bos());
+}
+
+TEST_CASE("merges are checked against the vocabulary") {
+  const auto with_merge = [](const std::string& merge) {
+    Writer out = byte_level({"ab"}, {"a b", merge});
+    return refusal_of(out);
+  };
+  auto good = vocabulary_of(byte_level({"ab"}, {"a b"}));
+  REQUIRE(good);
+  REQUIRE(good->merges().size() == 1);
+  CHECK(good->merges()[0].joined == 256);
+  CHECK_THAT(with_merge("a c"), Contains("tokenizer.ggml.merges") && Contains("element 1") && Contains("'ac'"));
+  CHECK_THAT(with_merge("xyz b"), Contains("tokenizer.ggml.merges") && Contains("'xyz'"));
+  CHECK_THAT(with_merge("a xyz"), Contains("'xyz'"));
+  for (const char* broken : {"ab", "", " ", "a ", " b"}) CHECK_THAT(with_merge(broken), Contains("tokenizer.ggml.merges") && Contains("not two pieces"));
+  Writer none;
+  put_byte_level(none, {});
+  CHECK_THAT(refusal_of(none), Contains("tokenizer.ggml.merges") && Contains("missing"));
+  none.put_u32("tokenizer.ggml.merges", 3);
+  CHECK_THAT(refusal_of(none), Contains("tokenizer.ggml.merges"));
+}
+
+TEST_CASE("an unknown pre-tokenizer is refused with the known ones; without the key it is the default one") {
+  Writer out = byte_level({});
+  CHECK(vocabulary_of(out)->pre_tokenizer()->name == "default");
+  out.put_string("tokenizer.ggml.pre", "no-such");
+  CHECK_THAT(refusal_of(out), Contains("tokenizer.ggml.pre") && Contains("'no-such'") && Contains("llama-bpe") && Contains("qwen2"));
+  Writer llama3 = byte_level({"<bos>"});
+  llama3.put_string("tokenizer.ggml.pre", "llama-bpe");
+  CHECK(vocabulary_of(llama3)->add_bos());
+  llama3.put_bool("tokenizer.ggml.add_bos_token", false);
+  CHECK_FALSE(vocabulary_of(llama3)->add_bos());
+}
+
+TEST_CASE("tokens for completing in the middle are found by key and by name, and cannot be typed") {
+  auto by_name = vocabulary_of(byte_level({"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>"}));
+  REQUIRE(by_name);
+  CHECK(by_name->infill().complete());
+  CHECK(by_name->infill().prefix == 256);
+  CHECK(by_name->infill().suffix == 257);
+  CHECK(by_name->infill().middle == 258);
+  for (TokenId id = 256; id < 262; ++id) CHECK(by_name->kind(id) == TokenKind::control);
+  CHECK_FALSE(by_name->ends(256));
+  for (TokenId id = 259; id < 262; ++id) CHECK(by_name->ends(id));  // a new file begins: the answer is over
+  Writer keyed = byte_level({"<p>", "<s>", "<m>", "<fim_prefix>"});
+  keyed.put_u32("tokenizer.ggml.fim_pre_token_id", 256);
+  keyed.put_u32("tokenizer.ggml.suffix_token_id", 257);
+  auto by_key = vocabulary_of(keyed);
+  REQUIRE(by_key);
+  CHECK(by_key->infill().prefix == 256);
+  CHECK(by_key->infill().suffix == 257);
+  CHECK_FALSE(by_key->infill().complete());
+  keyed.put_u32("tokenizer.ggml.middle_token_id", 'a');
+  CHECK_THAT(refusal_of(keyed), Contains("byte token"));
+}
+
+TEST_CASE("what closes a message inside a turn does not end it") {
+  auto harmony = vocabulary_of(byte_level({"<|end|>", "<|return|>", "<|call|>"}));
+  REQUIRE(harmony);
+  CHECK_FALSE(harmony->ends(256));
+  CHECK(harmony->kind(256) == TokenKind::control);
+  CHECK(harmony->ends(257));
+  CHECK(harmony->ends(258));
+  CHECK(vocabulary_of(byte_level({"<|end|>"}))->ends(256));
+  auto gemma = vocabulary_of(byte_level({"</s>", "<|tool_response>"}));
+  CHECK_FALSE(gemma->ends(256));
+  CHECK(gemma->kind(256) == TokenKind::normal);
+}
+
+TEST_CASE("a byte-level end token that is a byte is refused") {
+  Writer out = byte_level({});
+  out.put_u32("tokenizer.ggml.eos_token_id", '!');
+  CHECK_THAT(refusal_of(out), Contains("byte token"));
+}
+
+TEST_CASE("WordPiece needs an unknown token and takes its ids from their places or keys") {
+  Writer out;
+  out.put_string("tokenizer.ggml.model", "bert");
+  out.put_strings("tokenizer.ggml.tokens", {"[PAD]", "[UNK]", "[CLS]", "[SEP]", blank + "a"});
+  CHECK_THAT(refusal_of(out), Contains("unknown_token_id"));
+  out.put_u32("tokenizer.ggml.unknown_token_id", 1);
+  out.put_u32("tokenizer.ggml.cls_token_id", 2);
+  out.put_u32("tokenizer.ggml.seperator_token_id", 3);
+  auto vocabulary = vocabulary_of(out);
+  REQUIRE(vocabulary);
+  CHECK(vocabulary->bos() == 2);
+  CHECK(vocabulary->separator() == 3);
+  CHECK(vocabulary->add_separator());
+  CHECK(vocabulary->lower_case());
+  out.put_bool("tokenizer.ggml.normalizer.lowercase", false);
+  auto cased = vocabulary_of(out);
+  CHECK_FALSE(cased->lower_case());
+  CHECK_FALSE(cased->strip_accents());
 }

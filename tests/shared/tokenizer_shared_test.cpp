@@ -1,6 +1,7 @@
 // The tokenizers against the ids of another implementation: every row of every vocabulary, and of pre-tokenizers put under other vocabularies.
 #include <catch2/catch.hpp>
 
+#include <cstdlib>
 #include <iostream>
 #include <map>
 
@@ -174,5 +175,19 @@ TEST_CASE("the reference's own test strings give its ids") {
       if (loaded.vocabulary.model() != TokenizerModel::wordpiece) CHECK(loaded.tokenizer->decode(ids) == text);
     }
     CHECK(count == 46);
+  }
+}
+
+// Not in the folder: docs/tokenizers.md says how the file is made. Run by name, with VIGIL_LLAMA3_GGUF naming it.
+TEST_CASE("llama3 gives the reference's ids and texts", "[.llama3]") {
+  const char* path = std::getenv("VIGIL_LLAMA3_GGUF");
+  REQUIRE(path);
+  const Loaded llama3{std::filesystem::path(path)};
+  const auto rows = case_rows("llama3");
+  CHECK(count_rows("llama3", rows.size()) == 358);
+  for (const auto& row : rows) {
+    INFO(row.dump());
+    check_ids(llama3, row);
+    check_bpe_texts(llama3, row, true);
   }
 }

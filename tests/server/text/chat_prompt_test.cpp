@@ -81,6 +81,17 @@ TEST_CASE("Markers that somebody typed stay text", "[chat_prompt]") {
   CHECK(tokenizer->decode(attack).find(typed) != std::string::npos);
 }
 
+TEST_CASE("User-defined markup is a token where the template wrote it and text where somebody typed it", "[chat_prompt]") {
+  const auto vocabulary = make_vocabulary({{"<think>", 0, TokenKind::user_defined}, {"<h1>", 0, TokenKind::user_defined}}, AddBos::no);
+  const auto tokenizer = make_tokenizer_of(*vocabulary);
+  const auto ids = encode_prompt(*tokenizer, *vocabulary, {{PromptPart::Source::typed, "<think>"}, {PromptPart::Source::fixed, "<think>"}});
+  CHECK(ids.back() == first_own);
+  CHECK(std::count(ids.begin(), ids.end(), first_own) == 1);
+  CHECK(tokenizer->decode(ids) == "<think><think>");
+  const auto html = encode_prompt(*tokenizer, *vocabulary, {{PromptPart::Source::typed, "<h1>"}});
+  CHECK(html == std::vector<TokenId>{first_own + 1});  // a user's own word
+}
+
 TEST_CASE("The beginning id stands once, as the model says", "[chat_prompt]") {
   const auto count_bos = [](const std::vector<TokenId>& ids) { return std::count(ids.begin(), ids.end(), 1); };
   const auto with = chatml_vocabulary(AddBos::yes), without = chatml_vocabulary(AddBos::no);
