@@ -102,6 +102,10 @@ class Api {
   using Handler = std::unique_ptr<Exchange> (Api::*)(HttpRequest request, std::shared_ptr<Channel> channel);
   std::unique_ptr<Exchange> chat_completions(HttpRequest request, std::shared_ptr<Channel> channel);
   std::unique_ptr<Exchange> completions(HttpRequest request, std::shared_ptr<Channel> channel);
+  std::unique_ptr<Exchange> responses(HttpRequest request, std::shared_ptr<Channel> channel);
+  std::unique_ptr<Exchange> embeddings(HttpRequest request, std::shared_ptr<Channel> channel);
+  std::unique_ptr<Exchange> messages(HttpRequest request, std::shared_ptr<Channel> channel);
+  std::unique_ptr<Exchange> count_tokens(HttpRequest request, std::shared_ptr<Channel> channel);
   std::unique_ptr<Exchange> models(HttpRequest request, std::shared_ptr<Channel> channel);
   std::unique_ptr<Exchange> model(HttpRequest request, std::shared_ptr<Channel> channel);
   std::unique_ptr<Exchange> tokenize(HttpRequest request, std::shared_ptr<Channel> channel);
@@ -125,5 +129,7 @@ class Api {
 
 // The error object of the OpenAI dialects with the status and headers that its kind asks for (Retry-After, x-should-retry).
 Response error_response(const turn::RequestError& error);
+// The same in the shape of the messages dialect.
+Response messages_error_response(const turn::RequestError& error);
 
 }  // namespace vigil::api

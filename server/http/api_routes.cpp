@@ -6,8 +6,9 @@ namespace vigil::http {
 
 RouteTable api_routes(api::Api& api) {
   RouteTable table([](const turn::RequestError& error) { return api::error_response(error); });
-  const auto add = [&](const char* method, const char* pattern, api::Api::Handler handler, Key key, BodyUse body) {
+  const auto add = [&](const char* method, const char* pattern, api::Api::Handler handler, Key key, BodyUse body, const ErrorShape& error = {}) {
     Route route;
+    route.error = error;
     route.method = method;
     route.pattern = pattern;
     route.key = key;
@@ -20,6 +21,10 @@ RouteTable api_routes(api::Api& api) {
   using api::Api;
   add("POST", "/v1/chat/completions", &Api::chat_completions, Key::needed, BodyUse::read);
   add("POST", "/v1/completions", &Api::completions, Key::needed, BodyUse::read);
+  add("POST", "/v1/responses", &Api::responses, Key::needed, BodyUse::read);
+  add("POST", "/v1/embeddings", &Api::embeddings, Key::needed, BodyUse::read);
+  add("POST", "/v1/messages", &Api::messages, Key::needed, BodyUse::read, api::messages_error_response);
+  add("POST", "/v1/messages/count_tokens", &Api::count_tokens, Key::needed, BodyUse::read, api::messages_error_response);
   add("POST", "/v1/tokenize", &Api::tokenize, Key::needed, BodyUse::read);
   add("POST", "/v1/detokenize", &Api::detokenize, Key::needed, BodyUse::read);
   add("GET", "/v1/models", &Api::models, Key::needed, BodyUse::ignored);
