@@ -228,7 +228,7 @@ def start_job(line, tagged):
     script = read_script()
     words = line.split(" ")
     tag = next((int(word[4:]) for word in words if word.startswith("req=")), None) if tagged else None
-    job = Steps(script, tag, int(words[1]), len(words[-1].split(",")))
+    job = Steps(script, tag, 0 if words[0] == "EMB" else int(words[1]), len(words[-1].split(",")))
     jobs = script.get("jobs") or [[["answer", 3, 0.01]]]
     steps = jobs[min(next_job_number(), len(jobs) - 1)]
     RUNNING[tag] = job
@@ -264,7 +264,7 @@ def main():
         if line.startswith("GENI "):
             with open(unquote_to_bytes(line.split(" ")[-2]), "rb") as embeddings:
                 log("file", embeddings.read().hex())
-        if line.startswith(("GEN ", "GENI ")):
+        if line.startswith(("GEN ", "GENI ", "EMB ")):
             start_job(line, tagged)
         elif line.startswith("STOP"):
             job = RUNNING.get(int(line.split(" ")[1]) if tagged else None)
