@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Runs a client library's test against the real daemon and engine: run.py --bin FOLDER --work FOLDER SCRIPT.mjs. The libraries are
-installed into the work folder with npm, in the versions of package.json; without node or npm the test fails."""
+"""Runs a client library's test against the real daemon and engine: run.py --bin FOLDER --work FOLDER SCRIPT.mjs. The libraries lie in
+the work folder (install.py)."""
 import argparse
-import json
 import os
 import shutil
 import subprocess
@@ -16,33 +15,12 @@ from client import SCALE  # noqa: E402
 from harness import Case  # noqa: E402
 
 
-def install(work):
-    with open(os.path.join(HERE, "package.json"), encoding="utf-8") as file:
-        wanted = json.load(file)["dependencies"]
-
-    def installed(name):
-        try:
-            with open(os.path.join(work, "node_modules", name, "package.json"), encoding="utf-8") as file:
-                return json.load(file)["version"]
-        except OSError:
-            return None
-    os.makedirs(work, exist_ok=True)
-    shutil.copy(os.path.join(HERE, "package.json"), work)
-    if any(installed(name) != version for name, version in wanted.items()):
-        subprocess.run(["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock"], cwd=work, check=True, timeout=240)
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", required=True)
     parser.add_argument("--work", required=True)
     parser.add_argument("script")
     args = parser.parse_args()
-    for tool in ("node", "npm"):
-        if not shutil.which(tool):
-            print(f"{tool} is missing: tools/setup --test installs it")
-            return 1
-    install(args.work)
     shutil.copy(os.path.join(HERE, args.script), args.work)
     case = Case(args.bin)
     failed = True

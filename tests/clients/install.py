@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+"""Installs the packages of package.json into the work folder with npm, once: install.py --work FOLDER. Without node or npm it fails, and with
+it every test that needs a client."""
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+LIMIT_S = 900  # the agents are large
+
+
+def installed(work, name):
+    try:
+        with open(os.path.join(work, "node_modules", name, "package.json"), encoding="utf-8") as file:
+            return json.load(file)["version"]
+    except OSError:
+        return None
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--work", required=True)
+    work = parser.parse_args().work
+    for tool in ("node", "npm"):
+        if not shutil.which(tool):
+            print(f"{tool} is missing: tools/setup --test installs it")
+            return 1
+    with open(os.path.join(HERE, "package.json"), encoding="utf-8") as file:
+        wanted = json.load(file)["dependencies"]
+    os.makedirs(work, exist_ok=True)
+    shutil.copy(os.path.join(HERE, "package.json"), work)
+    if any(installed(work, name) != version for name, version in wanted.items()):
+        subprocess.run(["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock", "--prefer-offline", "--loglevel=error"],
+                       cwd=work, check=True, timeout=LIMIT_S)
+    missing = [name for name, version in wanted.items() if installed(work, name) != version]
+    if missing:
+        print(f"npm did not install {missing}")
+    return int(bool(missing))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
