@@ -13,10 +13,23 @@ int64_t blocks_for(int64_t tokens) { return (tokens + compute::kv_block_position
 
 }  // namespace
 
+Sequence::~Sequence() {
+  truncate(0);
+  if (next_state_) pools_->states.release(*next_state_);
+}
+
+int64_t Sequence::common_prefix(std::span<const TokenId> prompt) const {
+  return std::mismatch(tokens_.begin(), tokens_.end(), prompt.begin(), prompt.end()).first - tokens_.begin();
+}
+
 int64_t Sequence::reusable(std::span<const TokenId> prompt) const {
-  const auto difference = std::mismatch(tokens_.begin(), tokens_.end(), prompt.begin(), prompt.end());
-  const int64_t common = difference.first - tokens_.begin();
-  return std::max<int64_t>(0, std::min(common, static_cast<int64_t>(prompt.size()) - 1));
+  const int64_t most = std::max<int64_t>(0, std::min(common_prefix(prompt), static_cast<int64_t>(prompt.size()) - 1));
+  if (!pools_->recurrent) return most;
+  int64_t best = 0;
+  for (const Checkpoint& checkpoint : checkpoints_) {
+    if (checkpoint.length <= most) best = std::max(best, checkpoint.length);
+  }
+  return best;
 }
 
 void Sequence::truncate(int64_t length) {
@@ -24,21 +37,35 @@ void Sequence::truncate(int64_t length) {
   tokens_.resize(static_cast<size_t>(length));
   const int64_t keep = blocks_for(length);
   while (static_cast<int64_t>(blocks_.size()) > keep) {
-    pool_->release(blocks_.back());
+    pools_->blocks.release(blocks_.back());
     blocks_.pop_back();
   }
+  while (!checkpoints_.empty() && checkpoints_.back().length > length) {
+    pools_->states.release(checkpoints_.back().state);
+    checkpoints_.pop_back();
+  }
+  assert(!pools_->recurrent || length == 0 || (!checkpoints_.empty() && checkpoints_.back().length == length));
 }
 
 bool Sequence::reserve(int64_t more) {
   const int64_t missing = blocks_for(length() + more) - static_cast<int64_t>(blocks_.size());
-  if (missing > pool_->free_blocks()) return false;
-  for (int64_t i = 0; i < missing; ++i) blocks_.push_back(*pool_->acquire());
+  if (missing > pools_->blocks.free_blocks()) return false;
+  if (pools_->recurrent && !next_state_) {
+    next_state_ = pools_->states.acquire();
+    if (!next_state_) return false;
+  }
+  for (int64_t i = 0; i < missing; ++i) blocks_.push_back(*pools_->blocks.acquire());
   return true;
 }
 
 void Sequence::commit(std::span<const TokenId> tokens) {
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   assert(blocks_for(length()) <= static_cast<int64_t>(blocks_.size()));
+  if (!pools_->recurrent) return;
+  assert(next_state_);
+  for (const Checkpoint& old : checkpoints_) pools_->states.release(old.state);
+  checkpoints_.assign(1, {length(), *next_state_});
+  next_state_.reset();
 }
 
 }  // namespace vigil::cache

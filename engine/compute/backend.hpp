@@ -33,10 +33,11 @@ class Backend {
   // An error names the tensor and its type when the backend has no kernel for it.
   virtual Result<Weight> bind(std::string_view tensor_name, gguf::TensorType type, int64_t rows, int64_t cols,
                               std::span<const std::byte> bytes) = 0;
-  virtual Rope bind_rope(RopeKind kind, std::span<const double> frequencies) = 0;
+  virtual Rope bind_rope(RopeKind kind, std::span<const double> frequencies, double magnitude = 1) = 0;
   // Not cleared; pages that are never written stay without memory.
   virtual Result<Buffer> allocate(int64_t floats) = 0;
   virtual Result<KvCache> allocate_kv(const KvShape& shape) = 0;
+  virtual Result<StateCache> allocate_states(const StateShape& shape) = 0;
 
   virtual void upload(StepData& step) = 0;  // before the run that it is for
   virtual RunOutcome run(const std::function<void(Ops&)>& forward) = 0;

@@ -1,5 +1,5 @@
 // What changes from step to step (ids, positions, block tables), in one contiguous buffer, so that a device takes it in one copy and ops
-// need no per-step arguments. Rows of several sequences may stand in one step.
+// need no per-step arguments. Rows of several sequences may stand in one step; those of one sequence stand together, by position.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +19,20 @@ class StepData {
  public:
   StepData() = default;
   explicit StepData(const StepLimits& limits)
-      : limits_(limits), words_(static_cast<size_t>(3 * limits.rows + limits.outputs + limits.sequences * limits.blocks_per_sequence), 0) {}
+      : limits_(limits),
+        words_(static_cast<size_t>(3 * limits.rows + limits.outputs + limits.sequences * (2 + limits.blocks_per_sequence)), 0) {}
 
   const StepLimits& limits() const { return limits_; }
   std::span<int32_t> ids() { return part(0, limits_.rows); }                    // [rows] token ids
   std::span<int32_t> positions() { return part(limits_.rows, limits_.rows); }   // [rows] absolute positions
   std::span<int32_t> sequences() { return part(2 * limits_.rows, limits_.rows); }  // [rows] index of the row's sequence
   std::span<int32_t> outputs() { return part(3 * limits_.rows, limits_.outputs); }  // [outputs] rows whose scores are wanted
+  // [2] slots of recurrent state: the one to start from (-1 = from nothing) and another one, to which the step writes what comes out. The
+  // first is never written, so that a step which is aborted leaves the sequence where it was.
+  std::span<int32_t> states(int64_t sequence) { return part(3 * limits_.rows + limits_.outputs + 2 * sequence, 2); }
   // [blocks_per_sequence] block ids: position p of the sequence lies in block table[p / 64].
   std::span<int32_t> blocks(int64_t sequence) {
-    return part(3 * limits_.rows + limits_.outputs + sequence * limits_.blocks_per_sequence, limits_.blocks_per_sequence);
+    return part(3 * limits_.rows + limits_.outputs + 2 * limits_.sequences + sequence * limits_.blocks_per_sequence, limits_.blocks_per_sequence);
   }
   std::span<const int32_t> words() const { return words_; }
 

@@ -1,4 +1,4 @@
-// What ops work on: weights, activation buffers, the KV cache and rope tables, as handles into a backend's memory. Addresses are
+// What ops work on: weights, activation buffers, the KV cache, recurrent state and rope tables, as handles into a backend's memory. Addresses are
 // meaningful only to the backend that made them; everything lives as long as that backend.
 #pragma once
 
@@ -15,6 +15,7 @@ struct Weight {
   int64_t rows = 0, cols = 0;
   size_t row_bytes = 0;
   const std::byte* address = nullptr;
+  explicit operator bool() const { return address != nullptr; }  // whether there is one: biases and the like may be absent
 };
 
 // Float activations, row-major; ops state the shape that they read it as.
@@ -46,6 +47,31 @@ struct KvCache {
   std::byte* address = nullptr;
 };
 
+// Layers that remember by a state of fixed size (gated DeltaNet) instead of a growing cache. A slot is the state of every such layer after some
+// token of one sequence: for each layer the last `kernel - 1` inputs of the convolution [kernel - 1, channels], oldest first, then for each
+// value head a matrix [key_dim, value_dim].
+struct StateShape {
+  int64_t layers = 0;  // 0 = the model has none
+  int64_t kernel = 1, key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;
+  int64_t slots = 0;
+  int64_t channels() const { return 2 * key_heads * key_dim + value_heads * value_dim; }  // queries, keys, values in turn
+  int64_t convolution_floats() const { return (kernel - 1) * channels(); }
+  int64_t layer_floats() const { return convolution_floats() + value_heads * key_dim * value_dim; }
+  uint64_t slot_bytes() const { return static_cast<uint64_t>(layers * layer_floats()) * sizeof(float); }
+};
+
+// Layer l of slot s starts at (s * layers + l) * layer_floats().
+struct StateCache {
+  StateShape shape;
+  float* address = nullptr;
+};
+
+// What a forward pass reads and writes beside its activations.
+struct Caches {
+  KvCache kv;
+  StateCache states;
+};
+
 // Which two values of a head are turned together: neighbours 2i and 2i+1 (llama files), or i and i + rotated/2 (qwen, gemma, gpt-oss).
 enum class RopeKind { adjacent, half_split };
 
@@ -53,6 +79,7 @@ struct Rope {
   RopeKind kind = RopeKind::adjacent;
   int64_t rotated = 0;                  // values of a head that are turned, even; the rest passes through
   const double* frequencies = nullptr;  // [rotated / 2], radians per position
+  double magnitude = 1;                 // cosines and sines are multiplied by it (YaRN)
 };
 
 }  // namespace vigil::compute

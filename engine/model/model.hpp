@@ -8,8 +8,8 @@
 #include <string>
 
 #include "engine/compute/backend.hpp"
-#include "engine/gguf/file.hpp"
 #include "engine/model/config.hpp"
+#include "engine/model/files.hpp"
 #include "protocol/result.hpp"
 
 namespace vigil::model {
@@ -25,7 +25,10 @@ class Model {
 
   // The step's `rows` tokens through all layers; the cache gets their K and V, scores() the rows that the step's outputs name.
   // Called by every thread of the backend's team.
-  virtual void forward(compute::Ops& ops, const compute::KvCache& cache, int64_t rows, int64_t outputs) const = 0;
+  virtual void forward(compute::Ops& ops, const compute::Caches& caches, int64_t rows, int64_t outputs) const = 0;
+  // Layers that have a KV cache; without slots, what the others keep (no layers = nothing).
+  virtual int64_t kv_layers() const { return config_.layers; }
+  virtual compute::StateShape state_shape() const { return {}; }
   compute::Buffer scores() const { return scores_; }       // [outputs, vocabulary], before any softmax
 
  protected:
@@ -36,12 +39,11 @@ class Model {
 };
 
 // Rows of token_embd.weight, from the header alone.
-Result<int64_t> vocabulary_size(const gguf::File& file);
+Result<int64_t> vocabulary_size(const Files& files);
 
-// Chooses the architecture; an unknown one is an error that lists the known. `bytes` is the whole file and must outlive the backend;
-// the backend must outlive the model. Works without a vocabulary: a model deals in ids only.
-Result<std::unique_ptr<Model>> make_model(const gguf::File& file, std::span<const std::byte> bytes, compute::Backend& backend,
-                                          const compute::StepLimits& limits);
+// Chooses the architecture; an unknown one is an error that lists the known. The files' bytes must outlive the backend, the backend must
+// outlive the model. Works without a vocabulary: a model deals in ids only.
+Result<std::unique_ptr<Model>> make_model(const Files& files, compute::Backend& backend, const compute::StepLimits& limits);
 // Only the first check of make_model: whether this version has the architecture.
 Result<void> check_architecture(const gguf::File& file);
 

@@ -6,6 +6,7 @@
 
 #include "engine/gguf/vocabulary.hpp"
 #include "engine/schedule/memory.hpp"
+#include "engine/schedule/split_files.hpp"
 
 namespace vigil::schedule {
 namespace {
@@ -47,11 +48,21 @@ Result<Words> find_words(const gguf::File& file, int64_t vocabulary) {
   return words;
 }
 
-bool read_in(std::span<const std::byte> bytes, const std::function<bool(double)>& progress) {
+size_t bytes_of(const model::Files& files) {
+  size_t sum = 0;
+  for (const model::FilePart& part : files.parts()) sum += part.bytes.size();
+  return sum;
+}
+
+bool read_in(const model::Files& files, const std::function<bool(double)>& progress) {
   volatile std::byte sink{};
-  for (size_t at = 0; at < bytes.size(); at += page_bytes) {
-    sink = bytes[at];
-    if (at % progress_bytes == 0 && !progress(static_cast<double>(at) / static_cast<double>(bytes.size()))) return false;
+  size_t before = 0;  // bytes of the parts that have been read
+  for (const model::FilePart& part : files.parts()) {
+    for (size_t at = 0; at < part.bytes.size(); at += page_bytes) {
+      sink = part.bytes[at];
+      if (at % progress_bytes == 0 && !progress(static_cast<double>(before + at) / static_cast<double>(bytes_of(files)))) return false;
+    }
+    before += part.bytes.size();
   }
   (void)sink;
   return progress(1.0);
@@ -59,35 +70,22 @@ bool read_in(std::span<const std::byte> bytes, const std::function<bool(double)>
 
 }  // namespace
 
-Result<std::unique_ptr<Runtime>> Runtime::make(const gguf::File& file, std::span<const std::byte> bytes, const RuntimeOptions& options) {
-  if (Result<void> known = model::check_architecture(file); !known) return Error{known.error()};
+Result<std::unique_ptr<Runtime>> Runtime::make(const model::Files& files, const RuntimeOptions& options) {
+  if (Result<void> known = model::check_architecture(files.metadata()); !known) return Error{known.error()};
   std::unique_ptr<Runtime> runtime(new Runtime);
   compute::BackendOptions backend_options = options.backend;
-  if (backend_options.threads == 0 && bytes.size() < one_thread_bytes) backend_options.threads = 1;
+  if (backend_options.threads == 0 && bytes_of(files) < one_thread_bytes) backend_options.threads = 1;
   Result<std::unique_ptr<compute::Backend>> backend = compute::make_backend(backend_options);
   if (!backend) return Error{backend.error()};
   runtime->backend_ = std::move(*backend);
 
-  compute::StepLimits limits{options.step_rows, options.outputs, 1, 0};
-  Result<std::unique_ptr<model::Model>> model = model::make_model(file, bytes, *runtime->backend_, limits);
+  const compute::StepLimits limits{options.step_rows, options.outputs, 1, 0};
+  Result<std::unique_ptr<model::Model>> model = model::make_model(files, *runtime->backend_, limits);
   if (!model) return Error{model.error()};
   runtime->model_ = std::move(*model);
-  const model::Config& config = runtime->model_->config();
+  if (Result<void> made = runtime->make_caches(options); !made) return Error{made.error()};
 
-  compute::KvShape shape{options.kv_type, config.layers, config.kv_heads, config.head_dim, 0};
-  const MemoryNeed need{runtime->model_->weight_bytes(), runtime->model_->scratch_bytes(), shape.block_bytes()};
-  Result<int64_t> context = fit_context(options.context, config.trained_context, need, options.available_bytes);
-  if (!context) return Error{context.error()};
-  runtime->context_ = *context;
-  limits.blocks_per_sequence = (*context + compute::kv_block_positions - 1) / compute::kv_block_positions;
-  shape.blocks = limits.blocks_per_sequence;
-  Result<compute::KvCache> kv = runtime->backend_->allocate_kv(shape);
-  if (!kv) return Error{kv.error()};
-  runtime->kv_ = *kv;
-  runtime->pool_ = std::make_unique<cache::BlockPool>(shape.blocks);
-  runtime->step_ = compute::StepData(limits);
-
-  Result<Words> words = find_words(file, runtime->model_->vocabulary());
+  Result<Words> words = find_words(files.metadata(), runtime->model_->vocabulary());
   if (!words) return Error{words.error()};
   runtime->end_ids_ = std::move(words->end_ids);
   runtime->knows_tokens_ = words->known;
@@ -95,18 +93,61 @@ Result<std::unique_ptr<Runtime>> Runtime::make(const gguf::File& file, std::span
   return runtime;
 }
 
+Result<void> Runtime::make_caches(const RuntimeOptions& options) {
+  const model::Config& config = model_->config();
+  compute::StepLimits limits{options.step_rows, options.outputs, 1, 0};
+  compute::KvShape shape{options.kv_type, model_->kv_layers(), config.kv_heads, config.head_dim, 0};
+  compute::StateShape states = model_->state_shape();
+  if (states.layers > 0) states.slots = limits.sequences * cache::state_slots_per_sequence;
+  const uint64_t state_bytes = states.slot_bytes() * static_cast<uint64_t>(states.slots);
+  const MemoryNeed need{model_->weight_bytes(), model_->scratch_bytes() + state_bytes, shape.block_bytes()};
+  Result<int64_t> context = fit_context(options.context, config.trained_context, need, options.available_bytes);
+  if (!context) return Error{context.error()};
+  context_ = *context;
+  limits.blocks_per_sequence = (*context + compute::kv_block_positions - 1) / compute::kv_block_positions;
+  shape.blocks = limits.blocks_per_sequence;
+  Result<compute::KvCache> kv = backend_->allocate_kv(shape);
+  if (!kv) return Error{kv.error()};
+  caches_.kv = *kv;
+  if (states.layers > 0) {
+    Result<compute::StateCache> made = backend_->allocate_states(states);
+    if (!made) return Error{made.error()};
+    caches_.states = *made;
+  }
+  pools_ = std::make_unique<cache::Pools>(shape.blocks, states.slots);
+  step_ = compute::StepData(limits);
+  return {};
+}
+
 Result<std::unique_ptr<Runtime>> Runtime::load(const std::string& path, const RuntimeOptions& options,
                                                const std::function<bool(double)>& progress) {
   Result<std::unique_ptr<gguf::ByteSource>> source = gguf::open_pread(path);
   if (!source) return Error{source.error()};
-  Result<gguf::File> file = gguf::File::parse(**source);
-  if (!file) return Error{path + ": " + file.error()};
-  Result<gguf::Mapping> mapping = gguf::Mapping::open(path);
-  if (!mapping) return Error{mapping.error()};
-  Result<std::unique_ptr<Runtime>> runtime = make(*file, mapping->bytes(), options);
+  Result<gguf::File> first = gguf::File::parse(**source);
+  if (!first) return Error{path + ": " + first.error()};
+  Result<std::vector<std::string>> paths = part_paths(path, *first);
+  if (!paths) return Error{path + ": " + paths.error()};
+  std::vector<gguf::File> headers;
+  headers.push_back(std::move(*first));
+  std::vector<gguf::Mapping> mappings;
+  for (size_t i = 0; i < paths->size(); ++i) {
+    if (i > 0) {
+      Result<gguf::File> header = open_part((*paths)[i], i, paths->size());
+      if (!header) return Error{header.error()};
+      headers.push_back(std::move(*header));
+    }
+    Result<gguf::Mapping> mapping = gguf::Mapping::open((*paths)[i]);
+    if (!mapping) return Error{mapping.error()};
+    mappings.push_back(std::move(*mapping));
+  }
+  std::vector<model::FilePart> parts;
+  for (size_t i = 0; i < headers.size(); ++i) parts.push_back({&headers[i], mappings[i].bytes()});
+  if (Result<void> whole = check_parts(parts); !whole) return Error{path + ": " + whole.error()};
+  const model::Files files(std::move(parts));
+  Result<std::unique_ptr<Runtime>> runtime = make(files, options);
   if (!runtime) return Error{path + ": " + runtime.error()};
-  (*runtime)->mapping_ = std::move(*mapping);
-  if (!read_in((*runtime)->mapping_->bytes(), progress)) return Error{"the load was stopped"};
+  if (!read_in(files, progress)) return Error{"the load was stopped"};
+  (*runtime)->mappings_ = std::move(mappings);
   return runtime;
 }
 
@@ -129,8 +170,10 @@ compute::RunOutcome Runtime::step(cache::Sequence& sequence, std::span<const Tok
   }
   for (int64_t o = 0; o < outputs; ++o) step_.outputs()[static_cast<size_t>(o)] = static_cast<int32_t>(rows - outputs + o);
   std::copy(sequence.blocks().begin(), sequence.blocks().end(), step_.blocks(0).begin());
+  step_.states(0)[0] = sequence.state_from();
+  step_.states(0)[1] = sequence.state_to();
   backend_->upload(step_);
-  const compute::RunOutcome outcome = backend_->run([&](compute::Ops& ops) { model_->forward(ops, kv_, rows, outputs); });
+  const compute::RunOutcome outcome = backend_->run([&](compute::Ops& ops) { model_->forward(ops, caches_, rows, outputs); });
   if (outcome == compute::RunOutcome::finished) sequence.commit(tokens);
   return outcome;
 }

@@ -1,4 +1,4 @@
-// Everything that a loaded model needs to run steps: mapping, backend, model, KV cache, block pool. Not here: requests.
+// Everything that a loaded model needs to run steps: mappings, backend, model, caches and their pools. Not here: requests.
 #pragma once
 
 #include <cstdint>
@@ -31,17 +31,20 @@ struct RuntimeOptions {
 
 class Runtime {
  public:
-  // `bytes` is the whole file and must outlive the runtime.
-  static Result<std::unique_ptr<Runtime>> make(const gguf::File& file, std::span<const std::byte> bytes, const RuntimeOptions& options);
-  // Maps the file and reads it in once, so that the first request does not wait for the disk. `progress` is called with 0 to 1 and
+  // The files' bytes must outlive the runtime, their headers need not.
+  static Result<std::unique_ptr<Runtime>> make(const model::Files& files, const RuntimeOptions& options);
+  static Result<std::unique_ptr<Runtime>> make(const gguf::File& file, std::span<const std::byte> bytes, const RuntimeOptions& options) {
+    return make(model::Files(file, bytes), options);
+  }
+  // Maps the file, or all parts of a split one whose first `path` is, and reads them in once, so that the first request does not wait for the disk. `progress` is called with 0 to 1 and
   // returns false to give up.
   static Result<std::unique_ptr<Runtime>> load(const std::string& path, const RuntimeOptions& options,
                                                const std::function<bool(double)>& progress);
 
   const model::Model& model() const { return *model_; }
   compute::Backend& backend() { return *backend_; }
-  cache::BlockPool& pool() { return *pool_; }
-  const compute::KvCache& kv() const { return kv_; }
+  cache::Pools& pool() { return *pools_; }
+  const compute::KvCache& kv() const { return caches_.kv; }
   int64_t context() const { return context_; }       // tokens
   int64_t step_rows() const { return step_.limits().rows; }
   bool ends(TokenId id) const;                       // whether the id ends a generation
@@ -57,11 +60,12 @@ class Runtime {
 
  private:
   Runtime() = default;
-  std::optional<gguf::Mapping> mapping_;
+  Result<void> make_caches(const RuntimeOptions& options);
+  std::vector<gguf::Mapping> mappings_;
   std::unique_ptr<compute::Backend> backend_;
   std::unique_ptr<model::Model> model_;
-  std::unique_ptr<cache::BlockPool> pool_;
-  compute::KvCache kv_;
+  std::unique_ptr<cache::Pools> pools_;
+  compute::Caches caches_;
   compute::StepData step_;
   int64_t context_ = 0;
   std::vector<TokenId> end_ids_;

@@ -31,9 +31,9 @@ TEST_CASE("a block is free again when its last holder lets go") {
 }
 
 TEST_CASE("a sequence takes blocks of 64 positions and gives them back") {
-  BlockPool pool(3);
+  Pools pools(3);
   {
-    Sequence sequence(pool);
+    Sequence sequence(pools);
     REQUIRE(sequence.reserve(64));
     CHECK(sequence.blocks().size() == 1);
     sequence.commit(counted(64));
@@ -41,18 +41,18 @@ TEST_CASE("a sequence takes blocks of 64 positions and gives them back") {
     CHECK(sequence.blocks().size() == 2);
     CHECK_FALSE(sequence.reserve(129));  // four blocks in all
     CHECK(sequence.blocks().size() == 2);
-    CHECK(pool.free_blocks() == 1);
+    CHECK(pools.blocks.free_blocks() == 1);
     sequence.truncate(63);
     CHECK(sequence.blocks().size() == 1);
     CHECK(sequence.length() == 63);
-    CHECK(pool.free_blocks() == 2);
+    CHECK(pools.blocks.free_blocks() == 2);
   }
-  CHECK(pool.free_blocks() == 3);
+  CHECK(pools.blocks.free_blocks() == 3);
 }
 
 TEST_CASE("what a prompt shares with the cache is reused, but for one token to compute") {
-  BlockPool pool(4);
-  Sequence sequence(pool);
+  Pools pools(4);
+  Sequence sequence(pools);
   REQUIRE(sequence.reserve(100));
   sequence.commit(counted(100));
   CHECK(sequence.reusable(counted(100)) == 99);
@@ -64,6 +64,42 @@ TEST_CASE("what a prompt shares with the cache is reused, but for one token to c
   CHECK(sequence.reusable(differs) == 70);
   CHECK(sequence.reusable({}) == 0);
   CHECK(sequence.reusable(counted(1)) == 0);
+}
+
+TEST_CASE("recurrent state is taken whole: reused at the committed length, or not at all") {
+  Pools pools(4, state_slots_per_sequence);
+  {
+    Sequence sequence(pools);
+    CHECK(sequence.state_from() == -1);
+    REQUIRE(sequence.reserve(10));
+    const BlockId first = sequence.state_to();
+    CHECK(first >= 0);
+    REQUIRE(sequence.reserve(10));  // a step that was aborted is tried again
+    CHECK(sequence.state_to() == first);
+    sequence.commit(counted(10));
+    CHECK(sequence.state_from() == first);
+    REQUIRE(sequence.reserve(10));
+    CHECK(sequence.state_to() != first);  // an aborted step may spoil it
+    CHECK(sequence.state_to() >= 0);
+    sequence.commit(counted(10, 10));
+    CHECK(sequence.state_from() != first);
+
+    CHECK(sequence.reusable(counted(30)) == 20);
+    CHECK(sequence.reusable(counted(20)) == 0);  // its last token must be computed, from a state that is gone
+    CHECK(sequence.reusable(counted(15)) == 0);
+    sequence.truncate(20);
+    CHECK(sequence.length() == 20);
+    sequence.truncate(0);
+    CHECK(sequence.state_from() == -1);
+    CHECK(pools.states.free_blocks() == 2);
+    REQUIRE(sequence.reserve(1));
+  }
+  CHECK(pools.states.free_blocks() == 2);
+  Pools one(4, 1);
+  Sequence holder(one), late(one);
+  REQUIRE(holder.reserve(1));
+  CHECK_FALSE(late.reserve(1));  // no slot: nothing changed
+  CHECK(late.blocks().empty());
 }
 
 TEST_CASE("an aborted step commits nothing and leaves the answer as it was") {

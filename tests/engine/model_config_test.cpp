@@ -25,7 +25,12 @@ struct Fields {
     const auto source = gguf::from_memory(writer.bytes());
     Result<gguf::File> file = gguf::File::parse(*source);
     if (!file) return Error{file.error()};
-    return model::read_config(*file);
+    Result<model::Config> config = model::read_config(*file);
+    if (!config) return config;
+    for (const Result<void>& met : {model::need_feed_forward(*config), model::refuse_experts(*config)}) {
+      if (!met) return Error{met.error()};
+    }
+    return config;
   }
   void refuses(const std::string& word) const {
     INFO(word);
@@ -61,11 +66,12 @@ TEST_CASE("a configuration takes its defaults from the fields that are there") {
   CHECK(config->head_dim == 16);
   CHECK(config->rotated == 16);
   CHECK(config->rope_base == 10000.0);
-  CHECK(config->rope_divisor == 1.0);
+  CHECK(config->rope_scaling.kind == model::RopeScaling::Kind::none);
   Fields linear = Fields().with_float("rope.scaling.factor", 4);
   linear.strings["rope.scaling.type"] = "linear";
   REQUIRE(linear.read());
-  CHECK(linear.read()->rope_divisor == 4.0);
+  CHECK(linear.read()->rope_scaling.kind == model::RopeScaling::Kind::linear);
+  CHECK(linear.read()->rope_scaling.factor == 4.0);
 }
 
 TEST_CASE("a field out of range is named") {
@@ -83,7 +89,9 @@ TEST_CASE("a field out of range is named") {
   good.with("attention.value_length", 8).refuses("llama.attention.value_length");
   good.with("rope.dimension_count", 7).refuses("llama.rope.dimension_count");
   good.with("rope.dimension_count", 18).refuses("llama.rope.dimension_count");
-  good.with("expert_count", 8).refuses("llama.expert_count");
+  good.with("expert_count", 8).refuses("llama.expert_used_count");
+  good.with("expert_count", 8).with("expert_used_count", 9).refuses("llama.expert_used_count");
+  good.with("expert_count", 8).with("expert_used_count", 2).refuses("llama.expert_count");
 }
 
 TEST_CASE("a field of the wrong type or absent is named") {
@@ -97,5 +105,34 @@ TEST_CASE("a field of the wrong type or absent is named") {
   }
   Fields yarn;
   yarn.strings["rope.scaling.type"] = "yarn";
+  yarn.refuses("llama.rope.scaling.factor");
+  yarn.with_float("rope.scaling.factor", 0.5f).refuses("llama.rope.scaling.factor");
+  yarn = yarn.with_float("rope.scaling.factor", 4.0f);
+  CHECK(yarn.read());
+  CHECK(yarn.read()->rope_scaling.original_context == 128);
+  yarn.with_float("rope.freq_base", 1.0f).refuses("llama.rope.freq_base");
+  yarn.with("rope.scaling.original_context_length", 0).refuses("llama.rope.scaling.original_context_length");
+  yarn.strings["rope.scaling.type"] = "longrope";
   yarn.refuses("llama.rope.scaling.type");
+}
+
+TEST_CASE("a recurrent layer's fields divide each other, or are named") {
+  Fields good;
+  for (const auto& [key, value] : {std::pair{"ssm.conv_kernel", 4}, {"ssm.state_size", 16}, {"ssm.group_count", 2}, {"ssm.time_step_rank", 4},
+                                   {"ssm.inner_size", 32}}) {
+    good.integers[key] = value;
+  }
+  REQUIRE(good.read());
+  CHECK(good.read()->recurrent.value_dim == 8);
+  CHECK(good.read()->recurrent.attention_every == 4);
+  good.with("ssm.conv_kernel", 0).refuses("llama.ssm.conv_kernel");
+  good.with("ssm.conv_kernel", 257).refuses("llama.ssm.conv_kernel");
+  good.with("ssm.state_size", 0).refuses("llama.ssm.state_size");
+  good.with("ssm.state_size", 1 << 20).refuses("llama.ssm.state_size");
+  good.with("ssm.group_count", 3).refuses("llama.ssm.time_step_rank");
+  good.with("ssm.group_count", 0).refuses("llama.ssm.group_count");
+  good.with("ssm.time_step_rank", 0).refuses("llama.ssm.time_step_rank");
+  good.with("ssm.inner_size", 30).refuses("llama.ssm.inner_size");
+  good.with("ssm.inner_size", 1 << 20).refuses("llama.ssm.inner_size");
+  good.with("full_attention_interval", 0).refuses("llama.full_attention_interval");
 }

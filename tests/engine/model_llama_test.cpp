@@ -96,8 +96,8 @@ TEST_CASE("a tensor that is missing, misshapen, unknown or without a kernel is n
   check_refused("token_embd.weight", claims);
   claims.claims = {{"attention.head_count_kv", 4}};
   check_refused("blk.0.attn_k.weight", claims);
-  check_refused("blk.0.attn_q.bias", {}, [](gguf::Writer& writer) {
-    writer.add_tensor("blk.0.attn_q.bias", gguf::TensorType::f32, {64}, std::vector<std::byte>(256));
+  check_refused("blk.0.attn_q_norm.weight", {}, [](gguf::Writer& writer) {
+    writer.add_tensor("blk.0.attn_q_norm.weight", gguf::TensorType::f32, {64}, std::vector<std::byte>(256));
   });
   TinyLlama factors;
   factors.rope_factors = true;
@@ -114,7 +114,7 @@ TEST_CASE("a tensor that is missing, misshapen, unknown or without a kernel is n
 TEST_CASE("an unknown architecture is refused with the known ones") {
   TinyLlama tiny;
   tiny.architecture = "nosuch";
-  check_refused("'nosuch' is not known here; this version runs: llama", tiny);
+  check_refused("'nosuch' is not known here; this version runs: llama, qwen2", tiny);
 }
 
 TEST_CASE("a vocabulary that this version cannot read is no obstacle, end ids come from the metadata") {

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <limits>
 
+#include "engine/compute/cpu/half.hpp"
+
 namespace vigil::compute::cpu {
 namespace {
 
@@ -68,8 +70,32 @@ void rms_norm_row(const float* in, const float* gain, float epsilon, int64_t col
   for (int64_t i = 0; i < cols; ++i) out[i] = in[i] * scale * gain[i];
 }
 
-void swiglu_row(float* gate, const float* up, int64_t cols) {
-  for (int64_t i = 0; i < cols; ++i) gate[i] = gate[i] / (1.0f + std::exp(-gate[i])) * up[i];
+float sigmoid(float value) { return 1.0f / (1.0f + std::exp(-value)); }
+
+void gate_row(Gate kind, float* gate, const float* up, int64_t cols) {
+  switch (kind) {
+    case Gate::silu:
+      for (int64_t i = 0; i < cols; ++i) gate[i] = gate[i] / (1.0f + std::exp(-gate[i])) * up[i];
+      return;
+    case Gate::gelu: {
+      constexpr float root_of_two_over_pi = 0.797884560802865f, cubic = 0.044715f;
+      const auto as_half = [](float value) { return half_to_float(float_to_half(value)); };
+      for (int64_t i = 0; i < cols; ++i) {
+        const float g = as_half(gate[i]);
+        const float bent = 0.5f * g * (1.0f + std::tanh(root_of_two_over_pi * (g + cubic * g * g * g)));
+        gate[i] = (std::abs(gate[i]) < 10.0f ? as_half(bent) : std::max(gate[i], 0.0f)) * up[i];
+      }
+      return;
+    }
+    case Gate::clamped_silu: {
+      constexpr float limit = 7.0f, slope = 1.702f;
+      for (int64_t i = 0; i < cols; ++i) {
+        const float g = std::min(gate[i], limit), u = std::clamp(up[i], -limit, limit);
+        gate[i] = g * sigmoid(slope * g) * (u + 1.0f);
+      }
+      return;
+    }
+  }
 }
 
 void rope_head(RopeKind kind, const float* angles, int64_t rotated, float* head) {
@@ -112,9 +138,70 @@ void AttentionSum::add_block(const float* q, const float* k, const float* v, int
   }
 }
 
-void AttentionSum::finish() {
-  const float scale = 1.0f / sum_;
+void AttentionSum::finish(float sink) {
+  const float maximum = std::max(maximum_, sink);
+  const float shrink = std::exp(maximum_ - maximum);  // 1 without a sink
+  const float scale = shrink / (sum_ * shrink + std::exp(sink - maximum));
   for (int64_t i = 0; i < head_dim_; ++i) out_[i] *= scale;
+}
+
+void best_places(std::span<const float> scores, std::span<int32_t> places, std::span<float> shares) {
+  const auto score_of = [&](int32_t place) {
+    const float score = scores[static_cast<size_t>(place)];
+    return std::isnan(score) ? -std::numeric_limits<float>::infinity() : score;
+  };
+  size_t count = 0;  // of places filled, kept in order
+  for (size_t i = 0; i < scores.size(); ++i) {
+    const int32_t place = static_cast<int32_t>(i);
+    size_t at = count;
+    while (at > 0 && score_of(places[at - 1]) < score_of(place)) --at;
+    if (at == places.size()) continue;
+    count = std::min(count + 1, places.size());
+    for (size_t j = count - 1; j > at; --j) places[j] = places[j - 1];
+    places[at] = place;
+  }
+  const float best = score_of(places[0]);
+  float sum = 0;
+  for (size_t i = 0; i < places.size(); ++i) sum += shares[i] = std::exp(score_of(places[i]) - best);
+  for (float& share : shares) share /= sum;
+}
+
+float convolve_silu(const float* history, int64_t stride, int64_t taps, const float* kernel, float newest) {
+  float sum = 0;
+  for (int64_t i = 0; i + 1 < taps; ++i) sum += history[i * stride] * kernel[i];
+  sum += newest * kernel[taps - 1];
+  return sum / (1.0f + std::exp(-sum));
+}
+
+void unit_length(const float* in, float epsilon, float scale, int64_t n, float* out) {
+  const float factor = scale / std::sqrt(dot(in, in, n) + epsilon);
+  for (int64_t i = 0; i < n; ++i) out[i] = in[i] * factor;
+}
+
+DeltaGates delta_gates(float a, float alpha, float beta) {
+  const float softplus = alpha > 20.0f ? alpha : std::log1p(std::exp(alpha));  // above 20 they are the same float
+  return {std::exp(a * softplus), sigmoid(beta)};
+}
+
+void delta_step(float* state, const float* q, const float* k, const float* v, DeltaGates gates, int64_t key_dim, int64_t value_dim,
+                float* scratch, float* out) {
+  std::fill_n(scratch, value_dim, 0.0f);
+  for (int64_t i = 0; i < key_dim; ++i) {
+    float* row = state + i * value_dim;
+    for (int64_t j = 0; j < value_dim; ++j) {
+      row[j] *= gates.decay;
+      scratch[j] += row[j] * k[i];
+    }
+  }
+  for (int64_t j = 0; j < value_dim; ++j) scratch[j] = (v[j] - scratch[j]) * gates.rate;
+  std::fill_n(out, value_dim, 0.0f);
+  for (int64_t i = 0; i < key_dim; ++i) {
+    float* row = state + i * value_dim;
+    for (int64_t j = 0; j < value_dim; ++j) {
+      row[j] += k[i] * scratch[j];
+      out[j] += row[j] * q[i];
+    }
+  }
 }
 
 }  // namespace vigil::compute::cpu

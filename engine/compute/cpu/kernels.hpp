@@ -3,6 +3,9 @@
 
 #include <cstdint>
 
+#include <span>
+
+#include "engine/compute/ops.hpp"
 #include "engine/compute/tensor.hpp"
 
 namespace vigil::compute::cpu {
@@ -13,7 +16,9 @@ float dot(const float* a, const float* b, int64_t n);
 inline constexpr int64_t tile_rows_max = 4;
 void dot_tile(const float* weights, int64_t tile_rows, const float* x, int64_t rows, int64_t cols, float* out, int64_t out_stride);
 void rms_norm_row(const float* in, const float* gain, float epsilon, int64_t cols, float* out);
-void swiglu_row(float* gate, const float* up, int64_t cols);
+// The gates of ops.hpp, in place.
+void gate_row(Gate kind, float* gate, const float* up, int64_t cols);
+float sigmoid(float value);
 // `angles` holds cos and sin in turn, one pair per turned pair of values.
 void rope_head(RopeKind kind, const float* angles, int64_t rotated, float* head);
 
@@ -25,7 +30,8 @@ class AttentionSum {
   AttentionSum(float* out, int64_t head_dim);
   // k, v: [positions, head_dim], 1 <= positions <= kv_block_positions.
   void add_block(const float* q, const float* k, const float* v, int64_t positions, float scale);
-  void finish();
+  // `sink` is one more score, which has no value: it only takes its part of the softmax. -infinity = none.
+  void finish(float sink);
 
  private:
   float* out_;
@@ -33,5 +39,25 @@ class AttentionSum {
   float maximum_;
   float sum_ = 0;
 };
+
+// The `used` places with the highest scores, best first, the lower place where two are equal; NaN is below everything. shares[i] = exp(score)
+// of place i over the sum of them all.
+void best_places(std::span<const float> scores, std::span<int32_t> places, std::span<float> shares);
+
+// One channel's causal convolution over `taps - 1` earlier values, oldest first, and the newest, then silu. `history` holds the
+// earlier ones, `stride` apart.
+float convolve_silu(const float* history, int64_t stride, int64_t taps, const float* kernel, float newest);
+
+// out = in / sqrt(sum(in^2) + epsilon) * scale
+void unit_length(const float* in, float epsilon, float scale, int64_t n, float* out);
+
+// One token of the gated delta rule on state[key_dim, value_dim] (ops.hpp). `scratch` is [value_dim].
+struct DeltaGates {
+  float decay, rate;
+};
+void delta_step(float* state, const float* q, const float* k, const float* v, DeltaGates gates, int64_t key_dim, int64_t value_dim,
+                float* scratch, float* out);
+// exp(a * softplus(alpha)) and sigmoid(beta)
+DeltaGates delta_gates(float a, float alpha, float beta);
 
 }  // namespace vigil::compute::cpu

@@ -18,9 +18,10 @@ class ReferenceBackend : public Backend {
   std::string_view name() const override { return "cpu"; }
   Result<Weight> bind(std::string_view tensor_name, gguf::TensorType type, int64_t rows, int64_t cols,
                       std::span<const std::byte> bytes) override;
-  Rope bind_rope(RopeKind kind, std::span<const double> frequencies) override;
+  Rope bind_rope(RopeKind kind, std::span<const double> frequencies, double magnitude) override;
   Result<Buffer> allocate(int64_t floats) override;
   Result<KvCache> allocate_kv(const KvShape& shape) override;
+  Result<StateCache> allocate_states(const StateShape& shape) override;
   void upload(StepData& step) override { step_ = &step; }  // host memory already: the caller leaves it alone during the run
   RunOutcome run(const std::function<void(Ops&)>& forward) override;
   void read(Buffer from, int64_t offset, std::span<float> out) override;
