@@ -70,12 +70,15 @@ AGENTS = {
     "opencode": (opencode, "bash", {"command": "cat README.md", "description": "read"}),
     "cline": (cline, "run_commands", {"commands": ["cat README.md"]}),
     "codex": (codex, "exec_command", {"cmd": "cat README.md"}),
+    # A tool that stands in a namespace: the model knows it by one name, codex by two, and only the right tool gives this refusal.
+    "codex_namespace": (codex, "multi_agent_v1__close_agent", {"target": "nobody"}),
 }
+PROOFS = {"codex_namespace": "invalid agent id nobody"}  # instead of the file's word
 
 
-def rules(tool, arguments):
+def rules(tool, arguments, proof):
     call = "<think>I should look.</think><tool_call>\n" + json.dumps({"name": tool, "arguments": arguments}) + "\n</tool_call>"
-    return [{"if": r"(secret-[0-9a-f]{12})", "say": "The file holds the word {1}."},
+    return [{"if": f"({proof})", "say": "The tool says {1}."},
             {"if": r"README\.md", "unless": "[Tt]itle generator", "say": call},
             {"if": ".", "say": "A short title"}]
 
@@ -83,7 +86,8 @@ def rules(tool, arguments):
 def run(case, work, name):
     setup, tool, arguments = AGENTS[name]
     secret = "secret-" + uuid.uuid4().hex[:12]
-    daemon = scripted.serve(case, rules(tool, arguments))
+    proof = PROOFS.get(name, secret)
+    daemon = scripted.serve(case, rules(tool, arguments, proof))
     home, project = (tempfile.mkdtemp(prefix=prefix, dir=case.folder) for prefix in ("home-", "project-"))
     write(os.path.join(project, "README.md"), secret + "\n")
     commands, more = setup(home, project, daemon.port)
@@ -100,9 +104,9 @@ def run(case, work, name):
                 file.seek(0)
                 output = file.read()
             check(done.returncode == 0, f"{' '.join(command[:2])} ended with {done.returncode}", output[-3000:])
-        check(secret in output, "the agent's last words hold the word of the file", output[-3000:], scripted.noted(daemon, "answers"))
+        check(f"The tool says {proof}." in output, "the agent's last words hold what only the tool knew", output[-3000:], scripted.noted(daemon, "answers"))
         answers = scripted.noted(daemon, "answers")
-        check(answers[-1] == f"The file holds the word {secret}." and any(tool in answer for answer in answers), "call, then result, then text", answers)
+        check(answers[-1] == f"The tool says {proof}." and any(tool in answer for answer in answers), "call, then result, then text", answers)
     finally:
         scripted.end_marked(mark)
     daemon.await_requests(running=0, queued=0)
