@@ -61,14 +61,6 @@ void OutputFlow::after_call() {
   trim_content_ = !content_sent_;
 }
 
-void OutputFlow::keep_white_space() {
-  trim_content_ = false;
-  if (space_.empty()) return;
-  sink_.content(space_);
-  space_.clear();
-  content_sent_ = true;
-}
-
 void OutputFlow::finish() {
   if (!space_.empty() && !after_call_) sink_.content(space_);
   space_.clear();

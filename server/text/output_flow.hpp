@@ -20,7 +20,6 @@ class OutputFlow {
   void end_reasoning();    // white space at its end goes, and in front of what follows
   void before_call();      // white space in front of a call goes
   void after_call();
-  void keep_white_space(); // what is held is content, whatever follows
   void finish();           // the end of the output
 
   bool fresh() const { return fresh_; }                // only white space since the beginning, thinking or a call

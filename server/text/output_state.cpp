@@ -100,7 +100,7 @@ OutputParser::State::Found OutputParser::State::marker_at(size_t position, bool 
 }
 
 bool OutputParser::State::active(const Marker& marker, size_t position) const {
-  const bool control = std::find(control_starts_.begin(), control_starts_.end(), position) != control_starts_.end();
+  const bool control = std::binary_search(control_starts_.begin(), control_starts_.end(), position);
   switch (marker.mark) {
     case Mark::think_open: return !thinking_ && (control || flow_.fresh());
     case Mark::think_close: return thinking_;

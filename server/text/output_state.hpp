@@ -96,7 +96,7 @@ class OutputParser::State {
   size_t opener_bytes_ = 0;            // of that opening text; 0 behind the first call of several
   size_t thinking_calls_start_ = 0;    // of the first of the calls held in thinking
   std::vector<CallText> thinking_calls_;
-  std::vector<size_t> control_starts_; // where in the buffer control tokens begin
+  std::vector<size_t> control_starts_; // where in the buffer control tokens begin, ascending
   std::unique_ptr<CallReader> reader_;
   CallText call_;
   bool streaming_ = false;             // the call being read is sent as it comes
