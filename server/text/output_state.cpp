@@ -188,7 +188,10 @@ void OutputParser::State::finish(End end) {
     else if (!finish_call(end)) break;
     run(true);
   }
-  if (mode_ == Mode::after_call) deliver_thinking_calls();
+  if (mode_ == Mode::after_call) {
+    deliver_thinking_calls();
+    thinking_ = false;
+  }
   if (!begun_) flow_.finish();
   mode_ = Mode::closed;
 }

@@ -27,7 +27,7 @@ class OutputParser::State {
   State(std::shared_ptr<const OutputFormat> format, Options options, OutputSink& sink);
   void push(std::string_view text, Source source);
   void finish(End end);
-  bool inside_thinking() const { return thinking_; }
+  bool inside_thinking() const;
   size_t calls() const { return calls_; }
   const std::string& cut_call() const { return cut_call_; }
 

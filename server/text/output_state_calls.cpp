@@ -139,6 +139,12 @@ void OutputParser::State::thinking_calls_are_text() {
   thinking_calls_.clear();
 }
 
+// Behind a call that thinking ended with, an output that ends here has come to its answer.
+bool OutputParser::State::inside_thinking() const {
+  const bool behind_call = mode_ == Mode::after_call || (mode_ == Mode::call && !thinking_calls_.empty() && reader_->between_calls());
+  return thinking_ && !behind_call;
+}
+
 // The output ends inside a call, or between calls; false when that is all.
 bool OutputParser::State::finish_call(End end) {
   if (end == End::complete && reader_->finish(call_)) {

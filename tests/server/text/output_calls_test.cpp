@@ -173,6 +173,23 @@ TEST_CASE("A call inside thinking is a call when nothing more is thought", "[out
   CHECK(read("<think>" + paris + "\n" + paris).calls.size() == 2);
 }
 
+TEST_CASE("Behind a call, thinking has come to its end, unless it goes on", "[output]") {
+  Reading reading;
+  OutputParser parser(std::make_shared<const OutputFormat>(hermes), with_tools(), reading);
+  parser.push("<think>Need it. ", OutputParser::Source::text);
+  CHECK(parser.inside_thinking());
+  parser.push(paris.substr(0, paris.size() - 12), OutputParser::Source::text);
+  CHECK_FALSE(parser.inside_thinking());  // the call is complete, whatever becomes of its closing tag
+  parser.push("</tool_call>\n", OutputParser::Source::text);
+  CHECK_FALSE(parser.inside_thinking());
+  parser.push("<tool_call>{\"name\": ", OutputParser::Source::text);
+  CHECK(parser.inside_thinking());
+  parser.push("\"get_time\"}</tool_call>", OutputParser::Source::text);
+  parser.finish(End::complete);
+  CHECK_FALSE(parser.inside_thinking());
+  CHECK(reading.calls.size() == 2);
+}
+
 TEST_CASE("A call inside thinking that is quoted or talked about is thinking", "[output]") {
   for (const std::string& thought : {"I could write `" + paris + "`", "Like\n```\n" + paris + "\n```", "I write " + paris + " but need not.",
                                      "I write " + paris + paris + " but need not.", std::string("Use <tool_call> then {}"), std::string("<tool_call>{\"name\": \"get_w")}) {
