@@ -80,6 +80,8 @@ class Turns {
     const Json* content = inner.find("content");
     if (!content) inner.fail("content", "is missing");
     if (inner.failed()) return fields_.fail(*inner.error());
+    const bool joins = !out_.empty() && out_.back().role == role && !out_.back().content.empty();
+    if (joins && role != "assistant") add_text(out_.back(), "\n\n");
     if (content->is_string()) return add_text(open(role), content->get<std::string>());
     if (!content->is_array()) {
       return fields_.fail(bad_field(where + ".content", std::string("must be a string or an array of blocks, not ") + content->type_name()));

@@ -1,4 +1,4 @@
-// Client libraries against the daemon with a scripted model (libraries.py has its rules): node libraries.mjs BASE_URL. Exits 0 when all checks
+// Client libraries against the daemon with a scripted model (libraries.py has its rules): node libraries.mjs BASE_URL [shapes]. Exits 0 when all checks
 // passed. Chat, streams, tools, structured output, responses, messages, embeddings: what a library makes of our replies.
 import assert from "node:assert/strict";
 import Anthropic from "@anthropic-ai/sdk";
@@ -9,7 +9,7 @@ import { ChatOpenAI, OpenAIEmbeddings } from "@langchain/openai";
 import { embedMany, generateText, Output, stepCountIs, streamText, tool } from "ai";
 import { z } from "zod";
 
-const [base] = process.argv.slice(2);
+const [base, part] = process.argv.slice(2);
 const model = "test-model";
 const openai = new OpenAI({ baseURL: `${base}/v1`, apiKey: "k", maxRetries: 0, timeout: 60_000 });
 const anthropic = new Anthropic({ baseURL: base, apiKey: "k", maxRetries: 0, timeout: 60_000 });
@@ -18,6 +18,7 @@ const langchain = (more = {}) => new ChatOpenAI({ model, apiKey: "k", configurat
 const parameters = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
 const sunny = "It is sunny in Rome.";
 const schema = { type: "object", properties: { name: { type: "string" }, age: { type: "integer" } }, required: ["name", "age"], additionalProperties: false };
+const give = "Give me a person.", ann = { name: "Ann", age: 7 };
 const ask = "What is the weather in Rome?";
 
 const checks = {
@@ -35,12 +36,6 @@ const checks = {
     const last = await openai.chat.completions.create({
       model, tools, messages: [...messages, choice.message, { role: "tool", tool_call_id: choice.message.tool_calls[0].id, content: "sunny" }] });
     assert.equal(last.choices[0].message.content, sunny);
-  },
-
-  async "openai: structured output"() {
-    const reply = await openai.chat.completions.parse({
-      model, messages: [{ role: "user", content: "Give me a person." }], response_format: { type: "json_schema", json_schema: { name: "person", schema, strict: true } } });
-    assert.deepEqual(JSON.parse(reply.choices[0].message.content), { name: "Ann", age: 7 });
   },
 
   async "openai: responses, plain, with output_text and usage"() {
@@ -62,8 +57,6 @@ const checks = {
     assert.deepEqual(JSON.parse(call.arguments), { city: "Rome" });
     const last = await openai.responses.create({ model, tools, input: [...input, ...reply.output, { type: "function_call_output", call_id: call.call_id, output: "sunny" }] });
     assert.equal(last.output_text, sunny);
-    const shaped = await openai.responses.parse({ model, input: "Give me a person.", text: { format: { type: "json_schema", name: "person", schema, strict: true } } });
-    assert.deepEqual(JSON.parse(shaped.output_text), { name: "Ann", age: 7 });
     await assert.rejects(openai.responses.create({ model, input: "x", previous_response_id: "resp_1" }), (error) => error.status === 400 && error.param === "previous_response_id");
   },
 
@@ -101,7 +94,7 @@ const checks = {
     assert.equal(last.content.at(-1).text, sunny);
   },
 
-  async "ai: text, stream, tools in a loop, an object"() {
+  async "ai: text, stream, tools in a loop, embeddings"() {
     const chat = local(model);
     assert.equal((await generateText({ model: chat, prompt: "Say hello." })).text, "Hello.");
     let text = "";
@@ -113,13 +106,11 @@ const checks = {
     const loop = await generateText({ model: chat, prompt: ask, tools, stopWhen: stepCountIs(3) });
     assert.equal(loop.text, sunny);
     assert.equal(loop.steps.length, 2);
-    const shaped = await generateText({ model: chat, prompt: "Give me a person.", output: Output.object({ schema: z.object({ name: z.string(), age: z.number() }) }) });
-    assert.deepEqual(shaped.output, { name: "Ann", age: 7 });
     const vectors = await embedMany({ model: local.textEmbeddingModel(model), values: ["one", "two"] });
     assert.equal(vectors.embeddings.length, 2);
   },
 
-  async "langchain: chat, stream, tools, an object, responses, embeddings"() {
+  async "langchain: chat, stream, tools, responses, embeddings"() {
     assert.equal((await langchain().invoke("Say hello.")).content, "Hello.");
     let text = "";
     for await (const chunk of await langchain().stream("Say hello.")) text += chunk.content;
@@ -129,16 +120,42 @@ const checks = {
     assert.deepEqual(call.tool_calls[0].args, { city: "Rome" });
     const last = await bound.invoke([new HumanMessage(ask), call, new ToolMessage({ tool_call_id: call.tool_calls[0].id, content: "sunny" })]);
     assert.equal(last.content, sunny);
-    const shaped = await langchain().withStructuredOutput(z.object({ name: z.string(), age: z.number() }), { name: "person", method: "jsonSchema" }).invoke("Give me a person.");
-    assert.deepEqual(shaped, { name: "Ann", age: 7 });
     assert.equal((await langchain({ useResponsesApi: true }).invoke("Say hello.")).text, "Hello.");
     const vectors = await new OpenAIEmbeddings({ model, apiKey: "k", configuration: { baseURL: `${base}/v1` } }).embedDocuments(["one", "two"]);
     assert.equal(vectors.length, 2);
   },
 };
 
+const shapes = {
+  async "openai: structured output of chat"() {
+    const reply = await openai.chat.completions.parse({
+      model, messages: [{ role: "user", content: give }], response_format: { type: "json_schema", json_schema: { name: "person", schema, strict: true } } });
+    assert.deepEqual(JSON.parse(reply.choices[0].message.content), ann);
+  },
+
+  async "openai: structured output of responses"() {
+    const reply = await openai.responses.parse({ model, input: give, text: { format: { type: "json_schema", name: "person", schema, strict: true } } });
+    assert.deepEqual(JSON.parse(reply.output_text), ann);
+  },
+
+  async "anthropic: structured output of messages"() {
+    const reply = await anthropic.messages.create({ model, max_tokens: 100, messages: [{ role: "user", content: give }], output_config: { format: { type: "json_schema", schema } } });
+    assert.deepEqual(JSON.parse(reply.content[0].text), ann);
+  },
+
+  async "ai: an object"() {
+    const reply = await generateText({ model: local(model), prompt: give, output: Output.object({ schema: z.object({ name: z.string(), age: z.number() }) }) });
+    assert.deepEqual(reply.output, ann);
+  },
+
+  async "langchain: an object"() {
+    const reply = await langchain().withStructuredOutput(z.object({ name: z.string(), age: z.number() }), { name: "person", method: "jsonSchema" }).invoke(give);
+    assert.deepEqual(reply, ann);
+  },
+};
+
 let failed = 0;
-for (const [name, check] of Object.entries(checks)) {
+for (const [name, check] of Object.entries(part === "shapes" ? shapes : checks)) {
   try {
     await check();
     console.log(`passed  ${name}`);

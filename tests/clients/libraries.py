@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Client libraries from npm against the daemon with a scripted model: libraries.py --bin FOLDER --work FOLDER."""
+"""Client libraries from npm against the daemon with a scripted model: libraries.py --bin FOLDER --work FOLDER [shapes]."""
 import argparse
 import os
 import shutil
@@ -21,13 +21,14 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", required=True)
     parser.add_argument("--work", required=True)
+    parser.add_argument("part", nargs="?", default="all", choices=["all", "shapes"], help="shapes: structured output, which needs an engine with grammars")
     args = parser.parse_args()
     case = Case(args.bin)
     failed = True
     try:
         daemon = scripted.serve(case, RULES)
         shutil.copy(os.path.join(HERE, "libraries.mjs"), args.work)
-        done = subprocess.run(["node", "libraries.mjs", f"http://127.0.0.1:{daemon.port}"], cwd=args.work, timeout=120 * SCALE, check=False)
+        done = subprocess.run(["node", "libraries.mjs", f"http://127.0.0.1:{daemon.port}", args.part], cwd=args.work, timeout=120 * SCALE, check=False)
         failed = done.returncode != 0
         if not failed:
             daemon.await_requests(running=0, queued=0)

@@ -36,7 +36,7 @@ TEST_CASE("Messages: system, texts and blocks become turns; neighbours of one ro
     "messages":[{"role":"user","content":"a"},{"role":"user","content":[{"type":"text","text":"b","citations":null},
       {"type":"document","title":"T","source":{"type":"text","media_type":"text/plain","data":"d"}}]},
       {"role":"assistant","content":[{"type":"text","text":"c"}]},{"role":"user","content":"e"}]})");
-  CHECK(told(body.conversation) == "system: Be brief.Be kind.\nuser: abT\n\nd\nassistant: c\nuser: e\n");
+  CHECK(told(body.conversation) == "system: Be brief.Be kind.\nuser: a\n\nbT\n\nd\nassistant: c\nuser: e\n");
   CHECK_FALSE(body.conversation.continue_last);
   CHECK(told(good(R"({"system":"S","messages":[{"role":"user","content":"a"}]})").conversation) == "system: S\nuser: a\n");
 }
