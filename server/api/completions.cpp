@@ -67,7 +67,6 @@ std::vector<TextPrompt> read_prompts(Fields& fields, const gguf::Vocabulary& voc
 void refuse_unsupported(Fields& fields, const Parameters& parameters) {
   constexpr std::string_view chat_only = "belongs to chat; send it to /v1/chat/completions";
   for (const std::string_view name : {"tools", "functions"}) refuse_if_asked(fields, name, chat_only);
-  refuse_if_asked(fields, "suffix", "is not supported: this model's vocabulary has no tokens to fill in the middle; leave it out");
   const auto best_of = fields.integer("best_of", 1, max_choices);
   if (best_of && static_cast<size_t>(*best_of) != parameters.choices) {
     fields.fail("best_of", "is " + std::to_string(*best_of) + ", and n is " + std::to_string(parameters.choices) +
@@ -93,6 +92,11 @@ std::optional<GenerationPlan> read_completion(Fields& fields, const std::shared_
   plan.shape = read_shape(fields);
   refuse_unsupported(fields, plan.parameters);
   std::vector<TextPrompt> prompts = read_prompts(fields, *plan.model->vocabulary);
+  if (fields.failed()) return std::nullopt;
+  if (const auto suffix = fields.text("suffix"); suffix && !suffix->empty()) {
+    if (!plan.model->vocabulary->infill().complete()) fields.fail("suffix", "is not possible: this model's vocabulary has no tokens to fill in the middle");
+    for (TextPrompt& prompt : prompts) prompt.suffix = *suffix;
+  }
   if (fields.failed()) return std::nullopt;
   std::vector<std::string> echoes;
   for (const TextPrompt& prompt : prompts) {

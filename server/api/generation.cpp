@@ -99,7 +99,7 @@ size_t plan_bytes(const GenerationPlan& plan) {
   if (const auto* conversation = std::get_if<text::Conversation>(&plan.prompt)) return text_bytes(*conversation);
   size_t bytes = 0;
   // Ids need no tokenising, but there are as many to go through.
-  for (const TextPrompt& prompt : std::get<std::vector<TextPrompt>>(plan.prompt)) bytes += prompt.text.size() + prompt.ids.size();
+  for (const TextPrompt& prompt : std::get<std::vector<TextPrompt>>(plan.prompt)) bytes += prompt.text.size() + prompt.suffix.size() + prompt.ids.size();
   return bytes;
 }
 
@@ -113,7 +113,7 @@ size_t longest_text_bytes(const GenerationPlan& plan) {
     return bytes;
   }
   size_t longest = 0;
-  for (const TextPrompt& prompt : std::get<std::vector<TextPrompt>>(plan.prompt)) longest = std::max(longest, prompt.text.size());
+  for (const TextPrompt& prompt : std::get<std::vector<TextPrompt>>(plan.prompt)) longest = std::max(longest, prompt.text.size() + prompt.suffix.size());
   return longest;
 }
 

@@ -42,7 +42,29 @@ PromptResult encode_conversation(const Model& model, const text::Conversation& c
   return out;
 }
 
+namespace {
+
+std::vector<gguf::TokenId> encode_infill(const Model& model, const TextPrompt& prompt) {
+  const gguf::Vocabulary& vocabulary = *model.vocabulary;
+  const gguf::InfillIds& infill = vocabulary.infill();
+  std::vector<gguf::TokenId> ids;
+  const auto add = [&](const std::vector<gguf::TokenId>& more) { ids.insert(ids.end(), more.begin(), more.end()); };
+  const auto plain = [&](const std::string& text) {
+    return model.tokenizer->encode(text, gguf::Tokenizer::Markers::plain, gguf::Tokenizer::Bos::none);
+  };
+  if (vocabulary.add_bos() && vocabulary.bos()) ids.push_back(*vocabulary.bos());
+  ids.push_back(*infill.prefix);
+  add(prompt.form == TextPrompt::Form::ids ? prompt.ids : plain(prompt.text));
+  ids.push_back(*infill.suffix);
+  add(plain(prompt.suffix));
+  ids.push_back(*infill.middle);
+  return ids;
+}
+
+}  // namespace
+
 EncodedPrompt encode_text(const Model& model, const TextPrompt& prompt) {
+  if (!prompt.suffix.empty()) return {encode_infill(model, prompt), false};
   if (prompt.form == TextPrompt::Form::ids) return {prompt.ids, false};
   return {model.tokenizer->encode(prompt.text, gguf::Tokenizer::Markers::plain, gguf::Tokenizer::Bos::as_model), false};
 }

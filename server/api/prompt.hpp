@@ -13,12 +13,14 @@
 
 namespace vigil::api {
 
-// A prompt without a conversation: text that is tokenised as it is, or ids that somebody made.
+// A prompt without a conversation: text that is tokenised as it is, or ids that somebody made. With a suffix the answer is what stands
+// between the two, by the vocabulary's ids for that, which must be there.
 struct TextPrompt {
   enum class Form : uint8_t { text, ids };
   Form form = Form::text;
   std::string text = {};
   std::vector<gguf::TokenId> ids = {};
+  std::string suffix = {};
 };
 
 struct EncodedPrompt {
@@ -33,6 +35,7 @@ using PromptResult = std::variant<EncodedPrompt, turn::RequestError>;
 // param. Throws nothing that a request's catch-all would not name.
 PromptResult encode_conversation(const Model& model, const text::Conversation& conversation, const std::vector<turn::Picture>& pictures,
                                  int64_t unix_seconds, const std::string& field);
+// In order: beginning id where the model has one, prefix id, text, suffix id, suffix, middle id.
 EncodedPrompt encode_text(const Model& model, const TextPrompt& prompt);
 
 // How much text templating and tokenising will go through.

@@ -1,6 +1,8 @@
 // POST /v1/completions: forms of a prompt, the shape of replies, echo.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+
 #include "tests/server/api/api_support.hpp"
 
 using namespace vigil;
@@ -57,6 +59,18 @@ TEST_CASE("Wrong prompts and what this server does not do are named", "[completi
   CHECK(param_of(R"({"prompt":"a","logprobs":0,"echo":true})") == "echo");
   CHECK(param_of(R"({"prompt":"a","echo":1})") == "echo");
   CHECK(param_of(R"({"prompt":"a","tools":[1]})") == "tools");
+}
+
+TEST_CASE("A suffix goes through the vocabulary's own ids for it", "[completions]") {
+  World world({{"<|fim_prefix|>", 0, gguf::TokenKind::control}, {"<|fim_suffix|>", 0, gguf::TokenKind::control}, {"<|fim_middle|>", 0, gguf::TokenKind::control}});
+  REQUIRE(world.model->vocabulary->infill().complete());
+  world.engine_ready();
+  world.call(&Api::completions, R"({"prompt":[5,6],"suffix":"<|fim_middle|>"})");
+  REQUIRE(world.port.starts.size() == 1);
+  const auto& prompt = world.sent().request.prompt;
+  CHECK(std::vector(prompt.begin(), prompt.begin() + 5) == std::vector<turn::TokenId>{1, hi + 1, 5, 6, hi + 2});
+  CHECK(std::count(prompt.begin(), prompt.end(), hi + 3) == 1);  // what was typed is text
+  CHECK(prompt.back() == hi + 3);
 }
 
 TEST_CASE("A plain completion has OpenAI's shape and keeps its first blank", "[completions]") {

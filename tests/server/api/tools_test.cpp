@@ -2,6 +2,8 @@
 // a model that may not call.
 #include <catch2/catch.hpp>
 
+#include <set>
+
 #include "tests/server/api/answer_support.hpp"
 
 using namespace vigil;
@@ -66,4 +68,25 @@ TEST_CASE("Thinking can stay in the content, and its tokens are counted", "[tool
   const json usage = call->answer().at("usage");
   CHECK(usage.at("completion_tokens") == 24);
   CHECK(usage.at("completion_tokens_details").at("reasoning_tokens") == 11);  // why and the closing tag
+}
+
+TEST_CASE("Only one call when parallel calls are switched off", "[tools]") {
+  const std::string text = "<tool_call>\n{\"name\": \"get_time\", \"arguments\": {}}\n</tool_call>\n<tool_call>\n"
+                           "{\"name\": \"add\", \"arguments\": {\"a\": 1}}\n</tool_call>";
+  check_everywhere(text, two_tools + R"(,"parallel_tool_calls":false)", {"", "", "tool_calls", {{"get_time", "{}"}}});
+}
+
+TEST_CASE("Ids of calls never come again", "[tools]") {
+  std::set<std::string> ids;
+  for (int i = 0; i < 20; ++i) {
+    const std::string text = "<tool_call>\n{\"name\": \"get_time\", \"arguments\": {}}\n</tool_call>";
+    World world(cut(text, all_at_once));
+    world.engine_ready(4096);
+    auto call = world.chat(two_tools);
+    world.token(hi + 1);
+    world.done();
+    const std::string id = call->answer().at("choices")[0].at("message").at("tool_calls")[0].at("id");
+    CHECK(id.size() == 5 + 32);
+    CHECK(ids.insert(id).second);
+  }
 }
