@@ -237,6 +237,7 @@ api::EngineStatus Daemon::engine_status() const {
     status.context = ready->context;
     status.slots = ready->ids ? ready->slots : 1;
     status.can_logprobs = ready->logprobs;
+    status.can_grammar = ready->grammar;
   }
   status.reason = child.reason();
   status.retry_in_s = seconds(child.retry_in(steady_now()));

@@ -53,7 +53,7 @@ struct EngineStatus {                       // for /status and /ready; filled by
   std::string reason;
   double retry_in_s = 0;
   bool lazy = false;
-  bool can_logprobs = false;
+  bool can_logprobs = false, can_grammar = false;
 };
 
 struct VisionStatus {                       // for /status and for requests with pictures; filled by the vision child's driver

@@ -160,9 +160,6 @@ turn::Request desk_request(ApiState& state, const Preparation& preparation, size
   }
   request.prompt = preparation.prompts[prompt].ids;
   request.grammar_field = constrained_by(plan);
-  if (preparation.prompts[prompt].thinking_open) {
-    request.thinking_end = thinking_end(*plan.model, plan.parameters.max_thinking, state.surroundings.settings.thinking_reserve);
-  }
   if (!plan.pictures.empty()) request.image_token = plan.model->image->image;
   request.pictures = plan.pictures;
   return request;
@@ -183,6 +180,29 @@ ReplyWriter::Setup writer_setup(const ApiState& state, const Preparation& prepar
     setup.parsing.parallel_calls = conversation->parallel_tool_calls;
   }
   return setup;
+}
+
+// How the thinking of this answer is ended. Where the prompt opened it, an engine that can is told to do it itself.
+std::optional<turn::ThinkingEnd> limit_of_thinking(const ApiState& state, const GenerationPlan& plan) {
+  const auto* conversation = std::get_if<text::Conversation>(&plan.prompt);
+  if (!conversation || conversation->thinking == false) return std::nullopt;
+  return thinking_end(*plan.model, plan.parameters.max_thinking, state.surroundings.settings.thinking_reserve);
+}
+
+// Sends a choice's request again behind what it has answered. Not from inside its sink: the desk is in the middle of something there.
+void continue_later(const std::weak_ptr<ApiState>& weak, const std::shared_ptr<Flow>& flow, turn::Request request, std::shared_ptr<ReplyWriter> writer) {
+  const auto alive = weak.lock();
+  if (!alive) return;
+  alive->preparing.insert(flow);
+  auto next = std::make_shared<turn::Request>(std::move(request));
+  alive->surroundings.workers.run(0, [] {}, [weak, flow, next, writer = std::move(writer)] {
+    const auto still_alive = weak.lock();
+    if (!still_alive) return;
+    still_alive->preparing.erase(flow);
+    if (flow->left || flow->ended) return;
+    const Surroundings& around = still_alive->surroundings;
+    flow->keys.push_back(around.desk.submit(std::move(*next), std::make_unique<ChoiceSink>(writer), around.now()));
+  });
 }
 
 PromptFacts prompt_facts(const Preparation& preparation) {
@@ -229,8 +249,23 @@ void submit(const std::shared_ptr<ApiState>& state, Preparation& preparation) {
     ReplyWriter::Setup writer = writer_setup(*state, preparation, prompt);
     writer.reply = reply;
     writer.choice = i;
-    flow->keys.push_back(around.desk.submit(desk_request(*state, preparation, prompt, i % per_prompt), std::make_unique<ReplyWriter>(std::move(writer)),
-                                            around.now()));
+    turn::Request request = desk_request(*state, preparation, prompt, i % per_prompt);
+    if ((writer.thinking = limit_of_thinking(*state, plan))) {
+      if (writer.parsing.thinking_open) request.thinking_end = writer.thinking;
+      writer.max_new = request.max_new;
+      writer.prompt_tokens = static_cast<int64_t>(request.prompt.size());
+      writer.engine = around.engine;
+      writer.go_on = [weak = std::weak_ptr<ApiState>(state), flow, first = request](std::shared_ptr<ReplyWriter> self,
+                                                                                    const std::vector<gguf::TokenId>& answered, int64_t left) {
+        turn::Request next = first;
+        next.prompt.insert(next.prompt.end(), answered.begin(), answered.end());
+        next.max_new = left;
+        next.thinking_end.reset();
+        continue_later(weak, flow, std::move(next), std::move(self));
+      };
+    }
+    auto choice = std::make_unique<ChoiceSink>(std::make_shared<ReplyWriter>(std::move(writer)));
+    flow->keys.push_back(around.desk.submit(std::move(request), std::move(choice), around.now()));
   }
 }
 

@@ -1,7 +1,9 @@
 // See reply_writer.hpp.
 #include "server/api/reply_writer.hpp"
 
+#include <algorithm>
 #include <exception>
+#include <limits>
 #include <utility>
 
 namespace vigil::api {
@@ -10,7 +12,7 @@ ReplyWriter::ReplyWriter(Setup setup)
     : setup_(std::move(setup)), stream_(*setup_.model->vocabulary), stops_(std::move(setup_.stop)), guard_(setup_.repeat_stop_tokens) {
   piece_.choice = end_.choice = setup_.choice;
   text::OutputSink& sink = *this;
-  if (setup_.format) parser_ = std::make_unique<text::OutputParser>(setup_.format, std::move(setup_.parsing), sink);
+  if (setup_.format) parser_ = std::make_unique<text::OutputParser>(setup_.format, setup_.parsing, sink);
 }
 
 void ReplyWriter::call_begin(size_t index, std::string_view name) {
@@ -73,20 +75,33 @@ void ReplyWriter::add_logprobs(const protocol::Token& token) {
   piece_.logprobs.push_back(std::move(entry));
 }
 
-turn::Verdict ReplyWriter::take(const protocol::Token& token) {
-  Reply& reply = *setup_.reply;
-  if (reply.over()) return turn::Verdict::stop;
+// The room is known only now, and what the engine can do.
+void ReplyWriter::on_started() {
+  if (!setup_.thinking || !parser_ || before_) return;
+  const EngineStatus engine = setup_.engine();
+  if (setup_.parsing.thinking_open && engine.can_grammar) return;  // it was told to end it itself
+  const int64_t room = engine.context > 0 ? engine.context - setup_.prompt_tokens : std::numeric_limits<int64_t>::max();
+  limit_ = setup_.max_new > 0 ? std::min(setup_.max_new, room) : room;
+  thinking_budget_ = std::max<int64_t>(limit_ - std::min(setup_.thinking->reserve, limit_ / 2), 1);
+  if (setup_.thinking->most > 0) thinking_budget_ = std::min(thinking_budget_, setup_.thinking->most);
+}
+
+text::StopStrings::Match ReplyWriter::feed(gguf::TokenId id) {
   const gguf::Vocabulary& vocabulary = *setup_.model->vocabulary;
   ++end_.generated;
   if (parser_ && parser_->inside_thinking()) ++end_.reasoning;
-  const bool control = parser_ && token.id >= 0 && token.id < vocabulary.size() && vocabulary.kind(token.id) == gguf::TokenKind::control;
-  auto match = text::StopStrings::Match::no;
-  if (control) {
-    take_control(token.id);
-  } else {
-    match = take_text(token.id);
-  }
-  if (setup_.return_token_ids) piece_.ids.push_back(token.id);
+  if (thinking_budget_ > 0) answered_.push_back(id);
+  if (setup_.return_token_ids) piece_.ids.push_back(id);
+  const bool control = parser_ && id >= 0 && id < vocabulary.size() && vocabulary.kind(id) == gguf::TokenKind::control;
+  if (!control) return take_text(id);
+  take_control(id);
+  return text::StopStrings::Match::no;
+}
+
+turn::Verdict ReplyWriter::take(const protocol::Token& token) {
+  Reply& reply = *setup_.reply;
+  if (reply.over()) return turn::Verdict::stop;
+  const text::StopStrings::Match match = feed(token.id);
   if (token.logprob) add_logprobs(token);
   if (reply.stream()) reply.write(piece_);
   if (match == text::StopStrings::Match::yes) return turn::Verdict::stop;
@@ -95,7 +110,20 @@ turn::Verdict ReplyWriter::take(const protocol::Token& token) {
               " times in a row (engine.repeat_stop_tokens); ended as length");
     return turn::Verdict::length;
   }
-  return turn::Verdict::more;
+  over_budget_ = thinking_budget_ > 0 && end_.reasoning >= thinking_budget_ && parser_->inside_thinking();
+  return over_budget_ ? turn::Verdict::stop : turn::Verdict::more;
+}
+
+// The closing tag stands in the answer as if the model had written it.
+void ReplyWriter::end_thinking(const turn::Ending& ending) {
+  for (const gguf::TokenId id : setup_.thinking->ids) feed(id);
+  if (setup_.reply->stream()) setup_.reply->write(piece_);
+  over_budget_ = false;
+  thinking_budget_ = 0;
+  before_ = ending;
+  const int64_t left = limit_ - end_.generated;
+  if (left <= 0 || stops_.matched()) return finish(stops_.matched() ? turn::Finish::stop : turn::Finish::length, ending);
+  setup_.go_on(shared_from_this(), std::move(answered_), left);
 }
 
 void ReplyWriter::on_end(const turn::Ending& ending) {
@@ -103,7 +131,10 @@ void ReplyWriter::on_end(const turn::Ending& ending) {
   try {
     if (!failure_.empty()) return reply.fail(internal_error(reply.request_id(), failure_));
     if (const auto* failed = std::get_if<turn::Failed>(&ending.how)) return reply.fail(failed->error);
-    if (const auto* finished = std::get_if<turn::Finished>(&ending.how)) return finish(finished->finish, ending);
+    if (const auto* finished = std::get_if<turn::Finished>(&ending.how)) {
+      if (over_budget_) return end_thinking(ending);
+      return finish(finished->finish, ending);
+    }
     const turn::CancelledBy by = std::get<turn::Cancelled>(ending.how).by;
     if (by == turn::CancelledBy::client_left) return reply.client_left();
     reply.fail(error_facts(by));
@@ -133,7 +164,15 @@ void ReplyWriter::finish(turn::Finish finish, const turn::Ending& ending) {
     end_.reason = FinishReason::length;
     end_.stop_string.clear();
   }
-  setup_.reply->end_choice(std::move(end_), std::move(piece_), ending);
+  turn::Ending whole = ending;
+  if (before_) {
+    whole.usage = before_->usage;
+    whole.usage.generated = end_.generated;
+    whole.queued_s = before_->queued_s;
+    whole.first_token_s = before_->first_token_s;
+    whole.total_s += before_->total_s;
+  }
+  setup_.reply->end_choice(std::move(end_), std::move(piece_), whole);
 }
 
 }  // namespace vigil::api

@@ -109,7 +109,7 @@ void World::engine_ready(int64_t context) {
   view.context = context;
   view.can_stop = true;
   view.can_logprobs = engine.can_logprobs;
-  view.can_grammar = grammar;
+  view.can_grammar = engine.can_grammar = grammar;
   view.tagged = slots > 1;
   view.slots = slots;
   desk.engine_changed(view, now);

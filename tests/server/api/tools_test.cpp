@@ -2,6 +2,7 @@
 // a model that may not call.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <set>
 
 #include "tests/server/api/answer_support.hpp"
@@ -89,4 +90,67 @@ TEST_CASE("Ids of calls never come again", "[tools]") {
     CHECK(id.size() == 5 + 32);
     CHECK(ids.insert(id).second);
   }
+}
+
+namespace {
+
+// A world whose vocabulary has the closing tag, with an engine that takes no grammars.
+struct ThinkingWorld : World {
+  ThinkingWorld() : World({{"<think>", 0, gguf::TokenKind::user_defined}, {"</think>", 0, gguf::TokenKind::user_defined}}) { engine_ready(4096); }
+  static constexpr gguf::TokenId open = hi + 1, close = hi + 2;
+  void think(int tokens) {
+    token(open);
+    for (int i = 1; i < tokens; ++i) token(there);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("X6 Thinking over its budget is ended here where the engine cannot, and the answer goes on behind it", "[tools]") {
+  const bool stream = GENERATE(true, false);
+  ThinkingWorld world;
+  auto call = world.chat(R"(,"max_tokens":40,"max_thinking_tokens":4)" + std::string(stream ? R"(,"stream":true)" : ""));
+  const auto first = world.sent().request.prompt;
+  world.think(5);
+  REQUIRE(world.port.cancels.size() == 1);
+  CHECK(call->answers == 0);
+  world.done("cancel");
+  world.workers.run_all();
+  REQUIRE(world.port.starts.size() == 2);
+  const auto& second = world.sent().request.prompt;
+  REQUIRE(second.size() > first.size() + 5);
+  CHECK(std::equal(first.begin(), first.end(), second.begin()));
+  CHECK(std::count(second.begin() + static_cast<std::ptrdiff_t>(first.size()), second.end(), world.close) == 1);
+  CHECK(world.sent().max_new == 40 - static_cast<int64_t>(second.size() - first.size()));
+  world.token(was);
+  world.done();
+  const Outcome outcome = stream ? of_stream(call->chunks()) : of_plain(call->answer().at("choices")[0]);
+  CHECK(outcome.content.find("was") != std::string::npos);
+  CHECK(outcome.content.find("think") == std::string::npos);
+  CHECK(outcome.reasoning.find("there there") != std::string::npos);
+  CHECK(outcome.finish == "stop");
+  CHECK(call->answers == 1);
+  if (stream) return;
+  CHECK(call->answer().at("usage").at("prompt_tokens") == first.size());
+  CHECK(call->answer().at("usage").at("completion_tokens") == second.size() - first.size() + 1);
+}
+
+TEST_CASE("X6 Between thinking and answer a request can still be left, cancelled and stopped", "[tools]") {
+  ThinkingWorld world;
+  auto left = world.chat(R"(,"max_tokens":40,"max_thinking_tokens":4)");
+  world.think(5);
+  world.done("cancel");
+  left.exchange->client_left();
+  world.workers.run_all();
+  CHECK(world.port.starts.size() == 1);
+  CHECK(left->answers == 0);
+
+  auto closed = world.chat(R"(,"max_tokens":40,"max_thinking_tokens":4)");
+  world.think(5);
+  world.done("cancel");
+  world.api->close();
+  CHECK(closed->error().at("code") == "shutting_down");
+  world.workers.run_all();
+  CHECK(closed->answers == 1);
+  CHECK(world.port.starts.size() == 2);
 }
