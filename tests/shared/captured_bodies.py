@@ -14,8 +14,7 @@ from harness import Case  # noqa: E402
 
 PATHS = ("/v1/chat/completions", "/v1/completions")
 # What docs/api.md refuses of these bodies: pictures without a vision child, log probabilities of a prompt.
-REFUSED = {"openai-chat-json-schema": "invalid_request", "aisdk-chat-json-schema": "invalid_request",
-           "openai-chat-stream-image-tools": "image_invalid", "aisdk-chat-stream-image-tools": "image_invalid", "pi-chat-image": "image_invalid",
+REFUSED = {"openai-chat-stream-image-tools": "image_invalid", "aisdk-chat-stream-image-tools": "image_invalid", "pi-chat-image": "image_invalid",
            "openai-completions-logprobs-echo": "invalid_request"}
 READY = "READY 65536 stop logprobs grammar"
 
