@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <list>
-#include <unordered_map>
 
 #include "engine/gguf/byte_letters.hpp"
 #include "engine/gguf/marked_tokenizer.hpp"
 #include "engine/gguf/merge_table.hpp"
+#include "engine/gguf/pair_merger.hpp"
 #include "engine/gguf/pre_tokenizer.hpp"
 #include "engine/gguf/utf8.hpp"
 
@@ -16,32 +16,12 @@ namespace vigil::gguf {
 namespace {
 
 constexpr std::string_view blank_mark = "\xE2\x96\x81";  // U+2581
-// What a call remembers: words that come again, and not so many that hostile text makes it large.
-constexpr size_t most_cached_word_bytes = 64, most_cached_words = 65'536;
 
 // Typed text becomes no control token by merging, and markup only by being a whole marker.
 bool reachable(const Vocabulary& vocabulary, TokenId id) {
   const TokenKind kind = vocabulary.kind(id);
   return kind == TokenKind::normal || kind == TokenKind::unused || kind == TokenKind::byte;
 }
-
-// Neighbours in a doubly linked list over one word; a merge widens the left one and empties the right one.
-struct Symbol {
-  TokenId id = -1;  // -1: no piece
-  int32_t previous = -1, next = -1;
-  uint32_t start = 0, length = 0;  // bytes of the word; length 0: merged away
-};
-
-struct Candidate {
-  uint32_t rank = 0;
-  int32_t left = 0;                       // a symbol
-  TokenId left_id = -1, right_id = -1;  // as queued: others now mean that one of them has changed
-  TokenId joined = -1;
-};
-
-struct LaterCandidate {
-  bool operator()(const Candidate& a, const Candidate& b) const { return a.rank != b.rank ? a.rank > b.rank : a.left > b.left; }
-};
 
 class BpeTokenizer final : public MarkedTokenizer {
  public:
@@ -69,7 +49,7 @@ class BpeTokenizer final : public MarkedTokenizer {
 // One call of encode: its buffers, and the words that it has seen.
 class BpeTokenizer::Call {
  public:
-  Call(const BpeTokenizer& tokenizer, std::vector<TokenId>& ids) : tokenizer_(tokenizer), vocabulary_(tokenizer.vocabulary()), ids_(ids), seen_(0, hash_) {}
+  Call(const BpeTokenizer& tokenizer, std::vector<TokenId>& ids) : tokenizer_(tokenizer), vocabulary_(tokenizer.vocabulary()), ids_(ids) {}
 
   void add_marker(TokenId id) { ids_.push_back(id); }
 
@@ -100,11 +80,7 @@ class BpeTokenizer::Call {
   }
 
   void add_word(std::string_view word) {
-    if (const auto found = seen_.find(word); found != seen_.end()) {
-      const auto [first, count] = found->second;
-      for (size_t i = 0; i < count; ++i) ids_.push_back(ids_[first + i]);
-      return;
-    }
+    if (seen_.repeat(word, ids_)) return;
     const size_t first = ids_.size();
     if (const auto whole = whole_word(word)) {
       ids_.push_back(*whole);
@@ -113,7 +89,7 @@ class BpeTokenizer::Call {
       merge();
       emit(word);
     }
-    if (word.size() <= most_cached_word_bytes && seen_.size() < most_cached_words) seen_.emplace(word, std::pair(first, ids_.size() - first));
+    seen_.remember(word, first, ids_);
   }
 
   // A word that is a piece, where that goes before the merges: for some models always, for raw pieces with line ends.
@@ -133,78 +109,48 @@ class BpeTokenizer::Call {
   }
 
   void split(std::string_view word) {
-    symbols_.clear();
-    const auto put = [&](std::optional<TokenId> id, size_t start, size_t length) {
-      const auto index = static_cast<int32_t>(symbols_.size());
-      symbols_.push_back({id.value_or(-1), index - 1, index + 1, static_cast<uint32_t>(start), static_cast<uint32_t>(length)});
-    };
+    merger_.clear();
     for (size_t start = 0; start < word.size();) {
       if (tokenizer_.pre_tokenizer_.byte_level) {
-        put(vocabulary_.byte_token(static_cast<uint8_t>(word[start])), start, 1);
+        merger_.add(vocabulary_.byte_token(static_cast<uint8_t>(word[start])).value_or(-1), start, 1);
         ++start;
         continue;
       }
       const size_t length = std::max<size_t>(utf8_length(word.substr(start, 4)), 1);
       const auto id = vocabulary_.find(word.substr(start, length));
-      put(id && reachable(vocabulary_, *id) ? id : std::nullopt, start, length);
+      merger_.add(id && reachable(vocabulary_, *id) ? *id : -1, start, length);
       start += length;
     }
-    symbols_.back().next = -1;
-  }
-
-  void offer(int32_t left) {
-    const Symbol& a = symbols_[static_cast<size_t>(left)];
-    if (a.next < 0) return;
-    const Symbol& b = symbols_[static_cast<size_t>(a.next)];
-    const auto* entry = tokenizer_.merges_.find(a.id, b.id);
-    if (!entry) return;
-    queue_.push_back({entry->rank, left, a.id, b.id, entry->joined});
-    std::push_heap(queue_.begin(), queue_.end(), LaterCandidate());
   }
 
   void merge() {
-    queue_.clear();
-    for (size_t i = 0; i < symbols_.size(); ++i) offer(static_cast<int32_t>(i));
-    while (!queue_.empty()) {
-      std::pop_heap(queue_.begin(), queue_.end(), LaterCandidate());
-      const Candidate best = queue_.back();
-      queue_.pop_back();
-      Symbol& left = symbols_[static_cast<size_t>(best.left)];
-      if (left.length == 0 || left.id != best.left_id || left.next < 0) continue;
-      Symbol& right = symbols_[static_cast<size_t>(left.next)];
-      if (right.id != best.right_id) continue;
-      left.id = best.joined;
-      left.length += right.length;
-      right.length = 0;
-      left.next = right.next;
-      if (right.next >= 0) symbols_[static_cast<size_t>(right.next)].previous = best.left;
-      if (left.previous >= 0) offer(left.previous);
-      offer(best.left);
-    }
+    merger_.merge([&](Symbol& left, const Symbol& right) {
+      const auto* entry = tokenizer_.merges_.find(left.id, right.id);
+      if (!entry) return;
+      left.priority = entry->rank;
+      left.joined = entry->joined;
+    });
   }
 
   void emit(std::string_view word) {
-    for (int32_t at = 0; at >= 0; at = symbols_[static_cast<size_t>(at)].next) {
-      const Symbol& symbol = symbols_[static_cast<size_t>(at)];
+    merger_.each([&](const Symbol& symbol) {
       if (symbol.id >= 0) {
         ids_.push_back(symbol.id);
-        continue;
+        return;
       }
       for (const char c : word.substr(symbol.start, symbol.length)) {
         const auto id = vocabulary_.byte_token(static_cast<uint8_t>(c));
         if (id || tokenizer_.unknown_) ids_.push_back(id ? *id : *tokenizer_.unknown_);
       }
-    }
+    });
   }
 
   const BpeTokenizer& tokenizer_;
   const Vocabulary& vocabulary_;
   std::vector<TokenId>& ids_;
-  SeededHash hash_;
-  std::unordered_map<std::string_view, std::pair<size_t, size_t>, SeededHash> seen_;  // where in ids_, and how many
-  std::list<std::string> escaped_;                                                    // what words look into
-  std::vector<Symbol> symbols_;
-  std::vector<Candidate> queue_;
+  WordCache seen_;
+  std::list<std::string> escaped_;  // what remembered words look into
+  PairMerger merger_;
   std::string letters_;
 };
 

@@ -1,9 +1,11 @@
 // SPM (SentencePiece BPE as GGUF files of model "llama" use it): the neighbouring pair whose joined piece has the highest score is merged
 // until no pair is a piece; what is left and is no piece goes byte by byte. Not here: finding markers (marker_matcher).
 #include <algorithm>
-#include <queue>
+#include <bit>
+#include <list>
 
 #include "engine/gguf/marked_tokenizer.hpp"
+#include "engine/gguf/pair_merger.hpp"
 #include "engine/gguf/utf8.hpp"
 
 namespace vigil::gguf {
@@ -13,27 +15,27 @@ namespace {
 constexpr std::string_view blank_mark = "\xE2\x96\x81";  // U+2581
 constexpr size_t most_piece_bytes = 1'024;  // real pieces stay below 200; bounds the hashing a hostile vocabulary can cost
 
-// Neighbours in a doubly linked list over one text; a merge widens the left one and empties the right one.
-struct Symbol {
-  size_t start = 0, length = 0;  // bytes; length 0: merged away
-  ptrdiff_t previous = -1, next = -1;
-};
+// Finite scores as numbers that sort the other way round: the highest score is the lowest priority.
+uint32_t priority_of(float score) {
+  const auto bits = std::bit_cast<uint32_t>(score + 0.0f);  // one zero, not two
+  const uint32_t rising = (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
+  return ~rising;
+}
 
-struct Merge {
-  float score = 0;
-  ptrdiff_t left = 0, right = 0;
-  size_t length = 0;  // of both together when this was queued: other now means that one of them has changed
-};
-
-struct WorseMerge {
-  bool operator()(const Merge& a, const Merge& b) const { return a.score != b.score ? a.score < b.score : a.left > b.left; }
-};
+// Whether a blank comes behind another character somewhere in the piece.
+bool has_inner_blank(std::string_view piece) {
+  size_t blanks = 0;
+  while (piece.substr(blanks).starts_with(blank_mark)) blanks += blank_mark.size();
+  return piece.find(blank_mark, blanks) != std::string_view::npos;
+}
 
 class SpmTokenizer final : public MarkedTokenizer {
  public:
   explicit SpmTokenizer(const Vocabulary& vocabulary) : MarkedTokenizer(vocabulary), vocabulary_(vocabulary) {
     for (TokenId id = 0; id < vocabulary.size(); ++id) {
-      if (mergeable(id)) longest_piece_ = std::max(longest_piece_, vocabulary.piece(id).size());
+      if (!mergeable(id)) continue;
+      longest_piece_ = std::max(longest_piece_, vocabulary.piece(id).size());
+      words_apart_ = words_apart_ && !has_inner_blank(vocabulary.piece(id));
     }
   }
 
@@ -56,16 +58,23 @@ class SpmTokenizer final : public MarkedTokenizer {
 
  protected:
   void append(const std::vector<Fragment>& fragments, std::vector<TokenId>& ids) const override {
+    Call call;
     for (const Fragment& fragment : fragments) {
       if (fragment.marker >= 0) {
         ids.push_back(fragment.marker);
       } else {
-        encode_stretch(fragment.text, ids);
+        encode_stretch(fragment.text, call, ids);
       }
     }
   }
 
  private:
+  struct Call {
+    std::list<std::string> texts;  // what remembered words look into
+    WordCache seen;
+    PairMerger merger;
+  };
+
   // Control and unknown pieces never come out of typed text, "<0x0A>" typed as six characters is not a line end, and user-defined pieces
   // were found before.
   bool mergeable(TokenId id) const {
@@ -79,8 +88,8 @@ class SpmTokenizer final : public MarkedTokenizer {
     return id && mergeable(*id) ? id : std::nullopt;
   }
 
-  void encode_stretch(std::string_view raw, std::vector<TokenId>& ids) const {
-    std::string text;
+  void encode_stretch(std::string_view raw, Call& call, std::vector<TokenId>& ids) const {
+    std::string& text = call.texts.emplace_back();
     text.reserve(raw.size() + raw.size() / 2);
     if (vocabulary_.add_space_prefix()) text += blank_mark;
     for (const char c : raw) {
@@ -90,49 +99,43 @@ class SpmTokenizer final : public MarkedTokenizer {
         text += c;
       }
     }
-    std::vector<Symbol> symbols = split(text);
-    merge(text, symbols);
-    for (ptrdiff_t at = 0; at >= 0; at = symbols[static_cast<size_t>(at)].next) {
-      const Symbol& symbol = symbols[static_cast<size_t>(at)];
-      append(std::string_view(text).substr(symbol.start, symbol.length), ids);
+    const std::string_view whole = text;
+    for (size_t start = 0; start < whole.size();) {
+      const size_t end = words_apart_ ? word_end(whole, start) : whole.size();
+      encode_word(whole.substr(start, end - start), call, ids);
+      start = end;
     }
   }
 
-  static std::vector<Symbol> split(std::string_view text) {
-    std::vector<Symbol> symbols;
-    symbols.reserve(text.size());
-    for (size_t start = 0; start < text.size();) {
-      const size_t length = std::max<size_t>(utf8_length(text.substr(start, 4)), 1);
-      const auto index = static_cast<ptrdiff_t>(symbols.size());
-      symbols.push_back({start, length, index - 1, index + 1});
+  // Blanks and what follows them up to the next blank: where no piece has a blank inside, nothing joins across that border.
+  static size_t word_end(std::string_view text, size_t start) {
+    while (text.substr(start, blank_mark.size()) == blank_mark) start += blank_mark.size();
+    return std::min(text.find(blank_mark, start), text.size());
+  }
+
+  void encode_word(std::string_view word, Call& call, std::vector<TokenId>& ids) const {
+    if (call.seen.repeat(word, ids)) return;
+    const size_t first = ids.size();
+    call.merger.clear();
+    for (size_t start = 0; start < word.size();) {
+      const size_t length = std::max<size_t>(utf8_length(word.substr(start, 4)), 1);
+      call.merger.add(-1, start, length);
       start += length;
     }
-    symbols.back().next = -1;
-    return symbols;
-  }
-
-  void merge(std::string_view text, std::vector<Symbol>& symbols) const {
-    std::priority_queue<Merge, std::vector<Merge>, WorseMerge> queue;
-    const auto symbol = [&](ptrdiff_t index) -> Symbol& { return symbols[static_cast<size_t>(index)]; };
-    const auto offer = [&](ptrdiff_t left, ptrdiff_t right) {
-      if (left < 0 || right < 0) return;
-      const size_t length = symbol(left).length + symbol(right).length;
-      if (const auto id = find_piece(text.substr(symbol(left).start, length))) queue.push({vocabulary_.score(*id), left, right, length});
-    };
-    for (ptrdiff_t right = 1; right < static_cast<ptrdiff_t>(symbols.size()); ++right) offer(right - 1, right);
-    while (!queue.empty()) {
-      const Merge best = queue.top();
-      queue.pop();
-      Symbol& left = symbol(best.left);
-      Symbol& right = symbol(best.right);
-      if (left.length == 0 || right.length == 0 || left.length + right.length != best.length) continue;
-      left.length = best.length;
-      right.length = 0;
-      left.next = right.next;
-      if (right.next >= 0) symbol(right.next).previous = best.left;
-      offer(left.previous, best.left);
-      offer(best.left, left.next);
-    }
+    call.merger.merge([&](Symbol& left, const Symbol& right) {
+      const auto id = find_piece(word.substr(left.start, left.length + right.length));
+      if (!id) return;
+      left.priority = priority_of(vocabulary_.score(*id));
+      left.joined = *id;
+    });
+    call.merger.each([&](const Symbol& symbol) {
+      if (symbol.id >= 0) {
+        ids.push_back(symbol.id);
+      } else {
+        append(word.substr(symbol.start, symbol.length), ids);
+      }
+    });
+    call.seen.remember(word, first, ids);
   }
 
   void append(std::string_view piece, std::vector<TokenId>& ids) const {
@@ -153,6 +156,7 @@ class SpmTokenizer final : public MarkedTokenizer {
 
   const Vocabulary& vocabulary_;
   size_t longest_piece_ = 0;  // bytes
+  bool words_apart_ = true;   // no piece has a blank inside
 };
 
 }  // namespace
