@@ -82,7 +82,10 @@ std::variant<std::string, turn::RequestError> grammar_of(const GenerationPlan& p
   auto shape = shape_grammar(plan.shape);
   if (!may_call || plan.shape.kind == OutputShape::Kind::grammar || !std::holds_alternative<std::string>(shape)) return shape;
   auto calls = call_grammar(plan, *conversation, {ChoiceKind::required, {}});
-  if (!std::holds_alternative<std::string>(calls)) return calls;
+  if (auto* error = std::get_if<turn::RequestError>(&calls)) {
+    if (error->param == "tool_choice") *error = bad_field(plan.shape.field, "together with tools is not possible with this model; leave one of them out");
+    return calls;
+  }
   return "root ::= answer-root | call-root\n" + with_prefix(std::get<std::string>(shape), "answer-") + "\n" +
          with_prefix(std::get<std::string>(calls), "call-");
 }
