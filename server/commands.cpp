@@ -9,9 +9,9 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
-#include <nlohmann/json.hpp>
 
 #include "protocol/result.hpp"
+#include "server/json/json.hpp"
 
 namespace vigil {
 

@@ -5,9 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "server/api/json_read.hpp"
+#include "server/json/json.hpp"
 
 namespace vigil::api {
 

@@ -2,14 +2,13 @@
 #include <optional>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "server/api/chat_messages.hpp"
 #include "server/api/chat_reply.hpp"
 #include "server/api/dialect.hpp"
 #include "server/api/generation.hpp"
 #include "server/api/model_choice.hpp"
 #include "server/api/thinking.hpp"
+#include "server/json/json.hpp"
 
 namespace vigil::api {
 

@@ -3,7 +3,8 @@
 
 #include <string>
 
-#include <nlohmann/json.hpp>
+#include "server/json/json.hpp"
+
 
 namespace vigil::api {
 

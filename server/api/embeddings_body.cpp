@@ -6,11 +6,10 @@
 #include <cmath>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "protocol/base64.hpp"
 #include "server/api/generation.hpp"
 #include "server/api/json_text.hpp"
+#include "server/json/json.hpp"
 
 namespace vigil::api {
 

@@ -9,8 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include "server/json/json.hpp"
 #include "server/text/utf8.hpp"
 
 namespace vigil::api {

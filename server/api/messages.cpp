@@ -2,12 +2,11 @@
 #include <optional>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "server/api/generation.hpp"
 #include "server/api/messages_body.hpp"
 #include "server/api/messages_reply.hpp"
 #include "server/api/model_choice.hpp"
+#include "server/json/json.hpp"
 
 namespace vigil::api {
 

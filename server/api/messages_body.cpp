@@ -5,9 +5,8 @@
 #include <string_view>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "server/api/thinking.hpp"
+#include "server/json/json.hpp"
 #include "server/text/utf8.hpp"
 
 namespace vigil::api {

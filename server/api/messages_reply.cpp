@@ -5,9 +5,8 @@
 #include <array>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "server/api/json_text.hpp"
+#include "server/json/json.hpp"
 
 namespace vigil::api {
 

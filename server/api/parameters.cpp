@@ -8,8 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
+#include "server/json/json.hpp"
 #include "server/text/utf8.hpp"
 
 namespace vigil::api {

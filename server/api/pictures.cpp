@@ -7,7 +7,8 @@
 #include <cstring>
 #include <utility>
 
-#include <nlohmann/json.hpp>
+#include "server/json/json.hpp"
+
 
 namespace vigil::api {
 

@@ -2,14 +2,13 @@
 #include <optional>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "server/api/generation.hpp"
 #include "server/api/json_text.hpp"
 #include "server/api/model_choice.hpp"
 #include "server/api/responses_body.hpp"
 #include "server/api/responses_reply.hpp"
 #include "server/api/thinking.hpp"
+#include "server/json/json.hpp"
 
 namespace vigil::api {
 

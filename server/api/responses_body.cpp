@@ -3,9 +3,8 @@
 
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "protocol/base64.hpp"
+#include "server/json/json.hpp"
 #include "server/text/utf8.hpp"
 
 namespace vigil::api {

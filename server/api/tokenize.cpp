@@ -4,14 +4,13 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "server/api/body.hpp"
 #include "server/api/generation.hpp"
 #include "server/api/json_text.hpp"
 #include "server/api/model_choice.hpp"
 #include "server/api/request_fields.hpp"
 #include "server/api/state.hpp"
+#include "server/json/json.hpp"
 
 namespace vigil::api {
 

@@ -1,10 +1,9 @@
 // The configuration as text: the effective JSON, and what a reload changes. Secrets stay hidden unless asked for.
 #include <cmath>
 
-#include <nlohmann/json.hpp>
-
 #include "server/config/keys.hpp"
 #include "server/config/load.hpp"
+#include "server/json/json.hpp"
 
 namespace vigil::config {
 namespace {

@@ -9,12 +9,11 @@
 #include <filesystem>
 #include <fstream>
 
-#include <nlohmann/json.hpp>
-
 #include "protocol/lines.hpp"
 #include "server/config/checks.hpp"
 #include "server/config/keys.hpp"
 #include "server/config/values.hpp"
+#include "server/json/json.hpp"
 
 namespace vigil::config {
 namespace {

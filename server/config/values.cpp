@@ -9,9 +9,8 @@
 #include <set>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "protocol/lines.hpp"
+#include "server/json/json.hpp"
 
 namespace vigil::config {
 namespace {

@@ -1,6 +1,6 @@
 // Calls that are JSON objects: {"name": "f", "arguments": {…}}, alone, several, or in a list, or {"f": {…}}. See call_readers.hpp.
-#include <nlohmann/json.hpp>
 
+#include "server/json/json.hpp"
 #include "server/text/call_readers.hpp"
 #include "server/text/call_value.hpp"
 

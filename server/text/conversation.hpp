@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include "server/json/json.hpp"
+
 
 namespace vigil::text {
 

@@ -13,9 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "server/api/api.hpp"
+#include "server/json/json.hpp"
 #include "server/text/utf8.hpp"
 #include "server/turn/desk.hpp"
 #include "tests/server/text/text_support.hpp"

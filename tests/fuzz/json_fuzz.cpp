@@ -13,12 +13,11 @@
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "protocol/lines.hpp"
 #include "server/api/api.hpp"
 #include "server/api/generation.hpp"
 #include "server/api/parameters.hpp"
+#include "server/json/json.hpp"
 #include "server/text/utf8.hpp"
 #include "server/turn/desk.hpp"
 #include "tests/server/text/text_support.hpp"

@@ -9,8 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include "server/json/json.hpp"
 #include "server/text/output_families.hpp"
 #include "server/text/output_parser.hpp"
 #include "server/text/utf8.hpp"

@@ -8,10 +8,9 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "engine/sample/grammar_masks.hpp"
 #include "protocol/gbnf.hpp"
+#include "server/json/json.hpp"
 #include "server/text/schema_grammar.hpp"
 
 namespace {

@@ -6,13 +6,13 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "engine/compute/cpu/dequantise.hpp"
 #include "engine/gguf/byte_source.hpp"
 #include "engine/schedule/slot.hpp"
+#include "server/json/json.hpp"
 
 using namespace vigil;
 

@@ -5,12 +5,12 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
 
 #include "engine/gguf/file.hpp"
 #include "engine/gguf/writer.hpp"
+#include "server/json/json.hpp"
 #include "tests/server/text/output_support.hpp"
 
 using namespace vigil::text;

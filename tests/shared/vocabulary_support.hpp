@@ -11,11 +11,11 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <sstream>
 
 #include "engine/gguf/tokenizer.hpp"
+#include "server/json/json.hpp"
 
 namespace vigil::gguf::test {
 

@@ -1,8 +1,7 @@
 // JSON as values of a template. Texts are views where they can be: the JSON must outlive them. Not here: what the variables are called.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
+#include "server/json/json.hpp"
 #include "server/text/jinja/value.hpp"
 
 namespace vigil::text::jinja {

@@ -9,9 +9,8 @@
 #include <variant>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "protocol/result.hpp"
+#include "server/json/json.hpp"
 
 namespace vigil::text::jinja {
 

@@ -7,9 +7,8 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "server/api/api.hpp"
+#include "server/json/json.hpp"
 #include "server/text/chat_template.hpp"
 #include "server/turn/desk.hpp"
 #include "tests/server/text/text_support.hpp"

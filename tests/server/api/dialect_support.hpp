@@ -8,11 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "server/api/pictures.hpp"
 #include "server/api/reply_format.hpp"
 #include "server/api/request_fields.hpp"
+#include "server/json/json.hpp"
 
 namespace vigil::api::test {
 

@@ -1,10 +1,9 @@
 // Bodies that are no good JSON (case C7), and JSON that we write.
 #include <catch2/catch.hpp>
 
-#include <nlohmann/json.hpp>
-
 #include "server/api/json_read.hpp"
 #include "server/api/json_text.hpp"
+#include "server/json/json.hpp"
 
 using namespace vigil;
 using namespace vigil::api;

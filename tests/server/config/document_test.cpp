@@ -4,10 +4,9 @@
 #include <fstream>
 #include <set>
 
-#include <nlohmann/json.hpp>
-
 #include "server/config/keys.hpp"
 #include "server/config/values.hpp"
+#include "server/json/json.hpp"
 
 using namespace vigil::config;
 

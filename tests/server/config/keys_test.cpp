@@ -4,9 +4,8 @@
 #include <algorithm>
 #include <set>
 
-#include <nlohmann/json.hpp>
-
 #include "server/config/keys.hpp"
+#include "server/json/json.hpp"
 #include "tests/server/config/config_support.hpp"
 
 using namespace vigil::config;

@@ -3,10 +3,9 @@
 
 #include <sys/stat.h>
 
-#include <nlohmann/json.hpp>
-
 #include "server/config/checks.hpp"
 #include "server/config/program.hpp"
+#include "server/json/json.hpp"
 #include "tests/server/config/config_support.hpp"
 
 using namespace vigil::config;
