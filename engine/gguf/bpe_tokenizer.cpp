@@ -17,10 +17,10 @@ namespace {
 
 constexpr std::string_view blank_mark = "\xE2\x96\x81";  // U+2581
 
-// Typed text becomes no control token by merging, and markup only by being a whole marker.
+// Typed text becomes no control token by merging, and markup only by being a whole marker; "<0x0A>" typed as six characters is no line end.
 bool reachable(const Vocabulary& vocabulary, TokenId id) {
   const TokenKind kind = vocabulary.kind(id);
-  return kind == TokenKind::normal || kind == TokenKind::unused || kind == TokenKind::byte;
+  return kind == TokenKind::normal || kind == TokenKind::unused || (kind == TokenKind::byte && vocabulary.form() == PieceForm::byte_level);
 }
 
 class BpeTokenizer final : public MarkedTokenizer {

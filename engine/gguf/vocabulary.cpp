@@ -173,7 +173,9 @@ Result<void> Vocabulary::index_bytes() {
       std::string letter;
       append_utf8(letter, byte_letters[byte]);
       const auto id = find(letter);
-      if (id && kind(*id) != TokenKind::control && kind(*id) != TokenKind::user_defined) byte_ids_[byte] = *id;
+      if (!id) continue;
+      const bool is_text = kind(*id) == TokenKind::normal || kind(*id) == TokenKind::unused || kind(*id) == TokenKind::byte;
+      if (is_text) byte_ids_[byte] = *id;
     }
     return {};
   }

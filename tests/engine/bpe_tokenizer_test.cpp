@@ -101,7 +101,9 @@ TEST_CASE("BPE: a vocabulary that lacks bytes loses them, and never writes the e
 TEST_CASE("BPE in SentencePiece's writing: blanks, line ends as wholes, byte tokens") {
   Writer out;
   auto rows = piece_rows(ByteTokens::with, {{blank, 0, TokenKind::normal}, {"a", 0, TokenKind::normal}, {blank + "a", 0, TokenKind::normal},
-                                            {"\n\n", 0, TokenKind::normal}, {"<0x41>a", 0, TokenKind::normal}});
+                                            {"\n\n", 0, TokenKind::normal}, {"<0x4", 0, TokenKind::normal}, {"1>", 0, TokenKind::normal}, {"<", 0, TokenKind::normal}, {"1", 0, TokenKind::normal},
+                                            {">", 0, TokenKind::normal}, {"0", 0, TokenKind::normal}, {"<0", 0, TokenKind::normal}, {"x", 0, TokenKind::normal},
+                                            {"4", 0, TokenKind::normal}, {"x4", 0, TokenKind::normal}});
   put_pieces(out, rows);
   Writer gemma;
   std::vector<std::string> texts;
@@ -113,7 +115,7 @@ TEST_CASE("BPE in SentencePiece's writing: blanks, line ends as wholes, byte tok
   gemma.put_string("tokenizer.ggml.model", "gemma4");
   gemma.put_strings("tokenizer.ggml.tokens", texts);
   gemma.put_i32s("tokenizer.ggml.token_type", kinds);
-  gemma.put_strings("tokenizer.ggml.merges", {blank + " a"});
+  gemma.put_strings("tokenizer.ggml.merges", {blank + " a", "< 0", "x 4", "<0 x4", "1 >", "<0x4 1>"});
   gemma.put_u32("tokenizer.ggml.bos_token_id", 1);
   const Fixture bpe(gemma);
   CHECK(bpe.encode("a a\n\n a", Markers::plain, Bos::as_model) == Ids{1, 260, 261, 262, 261});

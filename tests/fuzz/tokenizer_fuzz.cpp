@@ -107,7 +107,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   check_words(*chosen.vocabulary.pre_tokenizer(), text);
   check_text(chosen, text);
 
-  // The text as pieces and merges, a line each: mostly refused, and what is accepted must hold.
+  // Now and then, since it is slow: the text as pieces and merges, a line each; mostly refused, and what is accepted must hold.
+  if (data[0] % 16 != 15) return 0;
   std::vector<std::string> pieces, merges;
   for (size_t at = 0; at < text.size() && pieces.size() < 32;) {
     const size_t end = std::min(text.find('\n', at), text.size());
