@@ -1,5 +1,5 @@
 // Times loading a vocabulary and tokenising texts with it: bench_tokenizer MODEL.gguf TEXT... prints one line a text, tab-separated:
-// name, bytes, tokens, best CPU milliseconds of the rounds. The first line is the load. Not here: other implementations (run puts them beside).
+// name, bytes, tokens, best CPU milliseconds of the rounds. The first line is the load. Not here: other implementations.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
