@@ -7,6 +7,7 @@
 #include "server/text/output_format.hpp"
 #include "server/text/schema_grammar.hpp"
 #include "server/text/tool_grammar.hpp"
+#include "server/text/utf8.hpp"
 
 namespace vigil::api {
 
@@ -15,9 +16,10 @@ namespace {
 using ChoiceKind = text::ToolChoice::Kind;
 
 // "<place>: why" as an error about that place.
-turn::RequestError wrong_at(std::string text) {
-  std::string place = text.substr(0, text.find(": "));
-  return {turn::ErrorCode::invalid_request, std::move(text) + ".", std::move(place), 1};
+turn::RequestError wrong_at(const std::string& text) {
+  constexpr size_t most_bytes = 1000, most_place_bytes = 300;  // a schema may have names of any length
+  const std::string_view place = std::string_view(text).substr(0, text.find(": "));
+  return {turn::ErrorCode::invalid_request, std::string(text::clip_utf8(text, most_bytes)) + ".", std::string(text::clip_utf8(place, most_place_bytes)), 1};
 }
 
 bool name_character(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_'; }

@@ -5,6 +5,7 @@
 
 #include "server/text/chat_prompt.hpp"
 #include "server/text/chat_template.hpp"
+#include "server/text/utf8.hpp"
 
 namespace vigil::api {
 
@@ -17,9 +18,11 @@ turn::RequestError no_place(const turn::Picture& first) {
 
 // What a template that was not made for these messages says of them, in its own words.
 turn::RequestError refused(const text::TemplateError& error, const std::string& field) {
+  constexpr size_t most_bytes = 1000;  // its words may hold the conversation's own
   const bool refusal = error.kind == text::TemplateError::Kind::refusal;
   return {turn::ErrorCode::template_error,
-          (refusal ? "The model's chat template refuses the conversation: " : "The model's chat template failed on the conversation: ") + error.message,
+          (refusal ? "The model's chat template refuses the conversation: " : "The model's chat template failed on the conversation: ") +
+              std::string(text::clip_utf8(text::valid_utf8(error.message), most_bytes)),
           field, 1};
 }
 

@@ -5,12 +5,15 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <optional>
 #include <random>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "protocol/lines.hpp"
@@ -69,27 +72,32 @@ struct RecordingChannel final : Channel {
 
 struct ScriptedPort final : turn::TurnPort {
   void need_engine() override { ++needed; }
-  void start(turn::LeaseId id, const turn::Request& sent, int64_t room) override {
-    require(!lease, "one request, one lease");
-    lease = id;
-    request = sent;
-    max_new = room;
-  }
+  struct Start {
+    turn::LeaseId lease;
+    turn::Request request;
+    int64_t max_new;
+  };
+  void start(turn::LeaseId id, const turn::Request& sent, int64_t room) override { starts.push_back({id, sent, room}); }
   void cancel(turn::LeaseId) override { ++cancels; }
   void answered(turn::LeaseId) override {}
   void release(turn::LeaseId) override {}
   void pause_output(bool) override {}
   int needed = 0, cancels = 0;
-  std::optional<turn::LeaseId> lease;
-  turn::Request request;
-  int64_t max_new = 0;
+  std::vector<Start> starts;
 };
 
-struct InlineWorkers final : Workers {
-  void run(size_t, std::function<void()> job, std::function<void()> done) override {
-    job();
-    done();
+// Jobs come back later, as they do in the daemon: never from inside a sink.
+struct HeldWorkers final : Workers {
+  void run(size_t, std::function<void()> job, std::function<void()> done) override { jobs.emplace_back(std::move(job), std::move(done)); }
+  void run_all() {
+    while (!jobs.empty()) {
+      auto [job, done] = std::move(jobs.front());
+      jobs.pop_front();
+      job();
+      done();
+    }
   }
+  std::deque<std::pair<std::function<void()>, std::function<void()>>> jobs;
 };
 
 const std::shared_ptr<const Model>& model() {
@@ -97,7 +105,9 @@ const std::shared_ptr<const Model>& model() {
     auto fresh = std::make_shared<Model>();
     fresh->id = "tiny";
     fresh->aliases = {"M", "maker/tiny:1"};
-    fresh->vocabulary = text::test::make_vocabulary({{std::string(text::test::blank) + "there"}, {"hi", -1}});
+    fresh->vocabulary = text::test::make_vocabulary({{std::string(text::test::blank) + "there"}, {"hi", -1},
+                                                     {"<think>", 0, gguf::TokenKind::user_defined}, {"</think>", 0, gguf::TokenKind::user_defined}});
+    fresh->output = text::output_format("", *fresh->vocabulary);
     fresh->tokenizer = text::test::make_tokenizer_of(*fresh->vocabulary);
     fresh->longest_token_bytes = 8;
     return fresh;
@@ -169,10 +179,11 @@ void check_sent(const turn::Request& request, int64_t max_new, int64_t context) 
 }
 
 struct World {
-  explicit World(bool ready) : desk(turn::DeskLimits{}, port) {
+  World(bool ready, bool grammar) : desk(turn::DeskLimits{}, port) {
     engine.state = ready ? "ready" : "unloaded";
     engine.context = ready ? kContext : 0;
     engine.can_logprobs = true;
+    engine.can_grammar = grammar;
     Settings settings;
     settings.inline_body_bytes = 512;  // so that both ways of reading are taken
     settings.inline_text_bytes = 256;
@@ -187,22 +198,23 @@ struct World {
     view.generation = 1;
     view.context = kContext;
     view.can_stop = view.can_logprobs = true;
+    view.can_grammar = engine.can_grammar;
     desk.engine_changed(view, {});
   }
   ScriptedPort port;
-  InlineWorkers workers;
+  HeldWorkers workers;
   EngineStatus engine;
   turn::Desk desk;
   std::optional<Api> api;
 };
 
 // Three tokens of any bytes, an end.
-void answer(World& world, uint8_t choice) {
-  const turn::LeaseId lease = *world.port.lease;
+void answer(World& world, const ScriptedPort::Start& start, uint8_t choice) {
+  const turn::LeaseId lease = start.lease;
   for (int i = 0; i < 3; ++i) {
     protocol::Token token;
     token.id = static_cast<protocol::TokenId>((choice * 7 + i * 61) % model()->vocabulary->size());
-    if (world.port.request.sampling.logprobs) token.logprob = -0.5;
+    if (start.request.sampling.logprobs) token.logprob = -0.5;
     world.desk.on_line(lease, token, {});
   }
   protocol::Done done;
@@ -283,7 +295,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr Api::Handler handlers[] = {&Api::chat_completions, &Api::completions, &Api::tokenize, &Api::detokenize};
   const std::string body(reinterpret_cast<const char*>(data + 2), size - 2);
   const bool ready = (data[0] & 4) == 0;
-  World world(ready);
+  World world(ready, (data[0] & 8) != 0);
   HttpRequest request;
   request.id = "req-1";
   request.client = "connection-1";
@@ -291,16 +303,20 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto channel = std::make_shared<RecordingChannel>();
   const auto exchange = ((*world.api).*handlers[data[0] % 4])(std::move(request), channel);
   require((exchange == nullptr) == (channel->answers == 1), "null means answered");
+  world.workers.run_all();
   if (channel->answers == 0) {
     if (!ready) {
-      require(world.port.needed == 1, "an engine is asked for");
+      require(world.port.needed >= 1, "an engine is asked for");
       world.make_ready();
     }
-    if (channel->answers == 0) {  // else it was refused once the context was known
-      require(world.port.lease.has_value(), "the engine has it");
-      check_sent(world.port.request, world.port.max_new, kContext);
-      answer(world, data[1]);
-    }
+    require(channel->answers == 1 || !world.port.starts.empty(), "the engine has it, or it was refused once the context was known");
+  }
+  // One start a choice, and one more for each whose thinking was ended; what was stopped is answered too.
+  for (size_t i = 0; i < world.port.starts.size(); ++i) {
+    const ScriptedPort::Start start = world.port.starts[i];
+    check_sent(start.request, start.max_new, kContext);
+    answer(world, start, data[1]);
+    world.workers.run_all();
   }
   require(channel->answers == 1, "exactly one ending");
   require(world.desk.idle(), "nothing is left");
