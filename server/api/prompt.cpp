@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "server/text/output_format.hpp"
 #include "server/text/chat_prompt.hpp"
 #include "server/text/chat_template.hpp"
 #include "server/text/utf8.hpp"
@@ -39,7 +40,7 @@ PromptResult encode_conversation(const Model& model, const text::Conversation& c
     rendered.parts = text::chat_prompt(conversation, text::plain_format(*model.vocabulary));
   }
   EncodedPrompt out;
-  out.thinking_open = rendered.thinking_open;
+  out.thinking_open = rendered.thinking_open || (model.output && text::prompt_opens_thinking(*model.output, rendered.parts));
   out.ids = text::encode_prompt(*model.tokenizer, *model.vocabulary, rendered.parts, model.image.value_or(text::ImageMarkers{}));
   if (!pictures.empty() && !text::place_pictures(out.ids, *model.image, pictures.size())) return no_place(pictures.front());
   return out;

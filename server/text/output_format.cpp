@@ -112,4 +112,11 @@ bool prompt_opens_thinking(const OutputFormat& format, std::string_view prompt) 
   return !open.empty() && trimmed(prompt).ends_with(open);
 }
 
+bool prompt_opens_thinking(const OutputFormat& format, const std::vector<PromptPart>& prompt) {
+  constexpr size_t enough_bytes = 256;  // a tag may be spread over parts, with white space behind it
+  std::string end;
+  for (size_t part = prompt.size(); part > 0 && end.size() < enough_bytes; --part) end.insert(0, prompt[part - 1].text);
+  return prompt_opens_thinking(format, end);
+}
+
 }  // namespace vigil::text

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "server/text/chat_prompt.hpp"
+
 namespace vigil::text {
 
 struct Thinking {
@@ -77,5 +79,6 @@ struct OutputFormat {
 
 // Whether the prompt's end leaves thinking open, so that what the model writes first is thinking (OutputParser::Options::thinking_open).
 bool prompt_opens_thinking(const OutputFormat& format, std::string_view prompt);
+bool prompt_opens_thinking(const OutputFormat& format, const std::vector<PromptPart>& prompt);
 
 }  // namespace vigil::text

@@ -131,6 +131,20 @@ TEST_CASE("Harmony: channels are thinking, answer and calls", "[output]") {
   CHECK(without.text == "<|channel|>commentary to=functions.get_time<|message|>{}");
 }
 
+TEST_CASE("A prompt's end says whether thinking is open", "[output]") {
+  const OutputFormat form = families::hermes();
+  CHECK(prompt_opens_thinking(form, "<|im_start|>assistant\n<think>\n"));
+  CHECK(prompt_opens_thinking(form, "assistant: <think>"));
+  CHECK_FALSE(prompt_opens_thinking(form, "<think>\n\n</think>\n\n"));
+  CHECK_FALSE(prompt_opens_thinking(form, "<think> is a tag"));
+  CHECK_FALSE(prompt_opens_thinking(form, ""));
+  CHECK_FALSE(prompt_opens_thinking(families::gigachat(), "x"));  // a family that does not think aloud
+  CHECK(prompt_opens_thinking(families::apriel(), "Here are my reasoning steps:\n"));
+  using Source = PromptPart::Source;
+  CHECK(prompt_opens_thinking(form, {{Source::typed, "Hi"}, {Source::fixed, "<|im_end|><th"}, {Source::fixed, "ink>"}, {Source::fixed, "\n"}}));
+  CHECK_FALSE(prompt_opens_thinking(form, {{Source::fixed, "<think>"}, {Source::typed, "Hi"}}));
+}
+
 TEST_CASE("Harmony: a prompt may have opened thinking", "[output]") {
   OutputParser::Options options = with_tools();
   const std::string prompt = "<|start|>assistant<|channel|>analysis<|message|>";
