@@ -273,7 +273,6 @@ void Daemon::run() {
   std::printf("vigil listening on http://%s\n", server_.address().c_str());
   std::fflush(stdout);
   log_.info("model " + model_->id + " from " + installed_.model_path);
-  if (!model_->chat_template.empty()) log_.warning("the model's own chat template is not used by this version; see docs/api.md");
   await_signal();
   server_.start();
   if (config_.engine.start == "eager") {

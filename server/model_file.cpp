@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "engine/gguf/file.hpp"
+#include "server/text/chat_template.hpp"
 #include "server/text/image_markers.hpp"
 #include "server/vision.hpp"
 
@@ -83,6 +84,11 @@ Result<std::shared_ptr<api::Model>> read_model(const std::string& path, const co
     auto text = read_text(config.chat_template_file);
     if (!text) return Error{text.error()};
     model->chat_template = std::move(*text);
+  }
+  if (!model->chat_template.empty()) {
+    auto chat = text::ChatTemplate::compile(model->chat_template, *model->vocabulary);
+    if (!chat) return config.chat_template_file.empty() ? in_file(chat.error()) : Error{"chat_template_file " + config.chat_template_file + ": " + chat.error()};
+    model->chat = std::move(*chat);
   }
   model->output = text::output_format(model->chat_template, *model->vocabulary);
   auto image = text::find_image_markers(*model->vocabulary, config.vision.image_token);

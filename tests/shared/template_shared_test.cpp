@@ -7,6 +7,8 @@
 #include <map>
 #include <string>
 
+#include "server/json/json.hpp"
+
 #include "server/text/jinja/template.hpp"
 
 using namespace vigil::text::jinja;

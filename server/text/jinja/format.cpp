@@ -94,7 +94,11 @@ const String* styled(Interpreter& in, const Value& value, const Style& style) {
     if (style.precision >= 0) out = slice(in.heap, *out, 0, byte_of(*out, static_cast<size_t>(style.precision)));
   }
   const char align = style.align != '\0' ? style.align : number ? '>' : '<';
-  return pad(in, *out, style.width, style.fill, align == '<' ? Side::right : align == '^' ? Side::both : Side::left);
+  if (align == '^') {  // unlike center(), the odd blank goes to the right
+    const int64_t size = static_cast<int64_t>(characters(*out));
+    out = pad(in, *out, size + (style.width - size) / 2, style.fill, Side::left);
+  }
+  return pad(in, *out, style.width, style.fill, align == '<' || align == '^' ? Side::right : Side::left);
 }
 
 // [[fill]align][sign][#][0][width][,][.precision][type]

@@ -1,6 +1,10 @@
 // See input.hpp.
 #include "server/text/jinja/input.hpp"
 
+#include <algorithm>
+
+#include "server/json/json.hpp"
+
 #include "server/text/jinja/failure.hpp"
 #include "server/text/jinja/limits.hpp"
 #include "server/text/jinja/strings.hpp"
@@ -37,7 +41,10 @@ class Reader {
       }
       case Json::value_t::object: {
         Dict* out = heap_.make<Dict>();
-        for (const auto& [key, value] : json.items()) put(heap_, *out, Value::of(read_text(key)), read(value, depth + 1));
+        for (const auto& [key, value] : json.items()) {
+          const bool role = key == "role" && value.is_string() && is_role(value.get_ref<const std::string&>());
+          put(heap_, *out, Value::of(read_text(key)), role ? Value::of(view_or_copy(value.get_ref<const std::string&>(), Source::fixed)) : read(value, depth + 1));
+        }
         out->typed = typed_;
         return Value::of(out);
       }
@@ -46,7 +53,15 @@ class Reader {
   }
 
  private:
-  const String* read_text(const std::string& text) { return texts_ == Texts::viewed ? view_string(heap_, text, source_) : copy_string(heap_, text, source_); }
+  const String* view_or_copy(const std::string& text, Source source) {
+    return texts_ == Texts::viewed ? view_string(heap_, text, source) : copy_string(heap_, text, source);
+  }
+  const String* read_text(const std::string& text) { return view_or_copy(text, source_); }
+
+  // Names of roles are words of the protocol, whoever sends them: templates make markers of them ('<|' + role + '|>').
+  static bool is_role(std::string_view text) {
+    return text == "user" || text == "assistant" || text == "system" || text == "tool" || text == "developer" || text == "model";
+  }
 
   // A text with pictures in it: each is one character that only its source tells from typed ones.
   const String* read_pictures(const Json::binary_t& bytes) {

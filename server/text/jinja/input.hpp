@@ -1,7 +1,8 @@
 // JSON as values of a template. Texts are views where they can be: the JSON must outlive them. Not here: what the variables are called.
 #pragma once
 
-#include "server/json/json.hpp"
+#include <nlohmann/json_fwd.hpp>
+
 #include "server/text/jinja/value.hpp"
 
 namespace vigil::text::jinja {

@@ -49,8 +49,8 @@ struct Cycler {
 
 class Interpreter {
  public:
-  Interpreter(const Program& program, Options with, int64_t now)
-      : heap(max_heap_bytes), work{max_steps}, options(with), unix_seconds(now), program_(program) {}
+  Interpreter(const Program& program, Options with, int64_t now, uint64_t steps)
+      : heap(max_heap_bytes), work{steps}, options(with), unix_seconds(now), program_(program) {}
 
   // `inputs`: one for each name of program.inputs. `prompt` holds what was written then.
   void run(const std::vector<Value>& inputs);

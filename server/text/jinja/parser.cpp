@@ -99,6 +99,12 @@ class Parser : public ExpressionParser {
       made = statement(StatementKind::scoped);
       take();
       made->body = parse_to({"endgeneration"}, tag);
+    } else if (name == "autoescape") {
+      made = statement(StatementKind::scoped);
+      take();
+      const Expression* on = parse_expression();
+      if (on->kind != Expression::Kind::constant || !on->value.is(Type::boolean) || on->value.boolean) error("prompts are never escaped: only 'autoescape false' is known");
+      made->body = parse_to({"endautoescape"}, tag);
     } else if (name == "break" || name == "continue") {
       if (loops_ == 0) error("'" + std::string(name) + "' stands outside a loop");
       made = statement(name == "break" ? StatementKind::stop_loop : StatementKind::next_loop);

@@ -186,7 +186,7 @@ Expression* ExpressionParser::parse_primary() {
     Expression* out = node(ExpressionKind::constant);
     const String* text = text_of(take().text);
     while (is(Kind::string)) text = concat(heap_, *text, *text_of(take().text));  // "a" "b" is one string
-    is_ascii(*text);  // looked now: the tree is shared by threads later
+    is_ascii(*text);
     out->value = Value::of(text);
     return out;
   }

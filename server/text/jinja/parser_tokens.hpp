@@ -51,7 +51,11 @@ class ParserBase {
     if (!is(Kind::name)) unexpected(what);
     return text_of(take().text);
   }
-  const String* text_of(std::string_view text) { return view_string(heap_, text, Source::fixed); }
+  const String* text_of(std::string_view text) {
+    const String* out = view_string(heap_, text, Source::fixed);
+    is_ascii(*out);  // looked now: the tree is shared by threads later
+    return out;
+  }
 
   template <typename T>
   List<T> list_of(const std::vector<T>& items) {

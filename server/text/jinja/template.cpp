@@ -67,9 +67,9 @@ bool Template::names(std::string_view variable) const {
   return std::any_of(inputs.begin(), inputs.end(), [&](const String* name) { return name->view() == variable; });
 }
 
-std::variant<std::vector<Piece>, RenderFailure> Template::render(const std::vector<Input>& inputs, int64_t unix_seconds) const {
+std::variant<std::vector<Piece>, RenderFailure> Template::render(const std::vector<Input>& inputs, int64_t unix_seconds, uint64_t steps) const {
   const Program& program = compiled_->program;
-  Interpreter interpreter(program, compiled_->options, unix_seconds);
+  Interpreter interpreter(program, compiled_->options, unix_seconds, steps);
   try {
     std::vector<Value> values(program.inputs.size(), unset());
     for (size_t i = 0; i < values.size(); ++i) {

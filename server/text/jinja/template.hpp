@@ -9,8 +9,10 @@
 #include <variant>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "protocol/result.hpp"
-#include "server/json/json.hpp"
+#include "server/text/jinja/limits.hpp"
 
 namespace vigil::text::jinja {
 
@@ -27,8 +29,8 @@ struct Piece {
   bool operator==(const Piece&) const = default;
 };
 
-// A variable for the template. `trusted` texts count as the template's own (bos_token). A value of nlohmann's binary kind is a text with
-// picture_mark for each picture.
+// A variable for the template. Its texts are typed, but for names of roles (values of "role"); `trusted` ones count as the template's own (bos_token).
+// A value of nlohmann's binary kind is a text with picture_mark for each picture.
 struct Input {
   std::string_view name;
   const nlohmann::ordered_json* value = nullptr;
@@ -50,7 +52,7 @@ class Template {
   Template(const Template&) = delete;
 
   // From several threads at once if need be.
-  std::variant<std::vector<Piece>, RenderFailure> render(const std::vector<Input>& inputs, int64_t unix_seconds) const;
+  std::variant<std::vector<Piece>, RenderFailure> render(const std::vector<Input>& inputs, int64_t unix_seconds, uint64_t steps = max_steps) const;
   // Whether the template names this variable.
   bool names(std::string_view variable) const;
 
