@@ -68,12 +68,12 @@ std::string value_expression(const Json& value) {
   return out;
 }
 
-Result<std::string> SchemaCompiler::run() {
+Result<std::string> SchemaCompiler::run(const Json& start) {
   if (count_values(root_, max_schema_values) > max_schema_values) return Error{": the schema has more than " + std::to_string(max_schema_values) + " values"};
   SchemaSet set;
-  add(set, root_);
+  add(set, start);
   if (failure_) return std::move(*failure_);
-  if (const std::string first = rule_of(std::move(set)); first != "r0") write("r0", first);
+  if (const std::string first = rule_of(std::move(set)); first != prefix_ + "0") write(prefix_ + "0", first);
   while (!work_.empty() && !failure_) {
     const auto [name, next] = std::move(work_.front());
     work_.pop_front();
@@ -96,7 +96,7 @@ std::string SchemaCompiler::rule_of(SchemaSet set) {
   Key key;
   for (const SchemaItem& item : set.items) key.emplace_back(item.schema, (item.any_chosen ? 1 : 0) + (item.one_chosen ? 2 : 0));
   std::sort(key.begin(), key.end());
-  const auto [known, fresh] = names_.emplace(std::move(key), "r" + std::to_string(names_.size()));
+  const auto [known, fresh] = names_.emplace(std::move(key), prefix_ + std::to_string(names_.size()));
   if (fresh) work_.emplace_back(known->second, std::move(set));
   return known->second;
 }
@@ -213,6 +213,8 @@ std::optional<std::vector<const Json*>> SchemaCompiler::enum_values(const Schema
       const bool list = keyword[0] == 'e';
       if (list && !at->is_array()) return fail(item.schema, "enum must be a list"), found;
       std::vector<const Json*> values;
+      look_at(at->size());
+      if (failure_) return found;
       if (list) {
         for (const Json& value : *at) values.push_back(&value);
       } else {

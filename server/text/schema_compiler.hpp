@@ -21,15 +21,20 @@ namespace vigil::text {
 
 class SchemaCompiler {
  public:
-  SchemaCompiler(const Json& schema, Unenforceable unenforceable) : root_(schema), unenforceable_(unenforceable), reader_(schema) {}
-  // Rules; the value's own is named r0.
-  Result<std::string> run();
+  // Names of rules begin with `prefix`, so that several schemas can share a grammar.
+  SchemaCompiler(const Json& schema, Unenforceable unenforceable, std::string prefix = "r")
+      : root_(schema), unenforceable_(unenforceable), prefix_(std::move(prefix)), reader_(schema) {}
+  // Rules; the value's own is named prefix and 0.
+  Result<std::string> run() { return run(root_); }
+  // The same for one subschema of the schema, a child of its `properties`.
+  Result<std::string> run_property(const std::string& name) { return run(reader_.child(root_, "properties", name)); }
 
  private:
   using Types = unsigned;
   enum Type : unsigned { null = 1, boolean = 2, object = 4, array = 8, string = 16, integer = 32, number = 64 };  // number: integers as well
   static constexpr Types all_types = 127;
 
+  Result<std::string> run(const Json& start);
   // The name of the rule for a set; its rule is written later. Sets with the same items share one.
   std::string rule_of(SchemaSet set);
   void compile(const std::string& name, const SchemaSet& set);
@@ -81,6 +86,10 @@ class SchemaCompiler {
 
   void write(const std::string& name, const std::string& body);
   void add(SchemaSet& set, const Json& schema);
+  void look_at(size_t values) {  // counts what is done again for each combination
+    looked_at_ += values;
+    if (looked_at_ > max_schema_work) fail(&root_, "this schema's combinations take too much work (" + std::to_string(max_schema_work) + " steps); simplify it");
+  }
   void fail(const Json* schema, const std::string& what) {
     if (!failure_) failure_ = reader_.wrong(schema, what);
   }
@@ -89,13 +98,14 @@ class SchemaCompiler {
 
   const Json& root_;
   const Unenforceable unenforceable_;
+  const std::string prefix_;
   SchemaReader reader_;
   std::string out_;
   std::optional<Error> failure_;
   using Key = std::vector<std::pair<const Json*, int>>;
   std::map<Key, std::string> names_;
   std::deque<std::pair<std::string, SchemaSet>> work_;
-  size_t alternatives_ = 0;
+  size_t alternatives_ = 0, looked_at_ = 0;
   struct KeyPattern {  // of patternProperties
     std::vector<std::shared_ptr<const Regex>> kept;
     StringLimits limits;

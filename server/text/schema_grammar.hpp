@@ -13,6 +13,9 @@ namespace vigil::text {
 
 inline constexpr size_t max_schema_values = 50'000;          // JSON values in a schema
 inline constexpr size_t max_schema_rules = 8'000;            // different combinations of subschemas that one schema may lead to
+inline constexpr size_t max_schema_properties = 2'000;       // names of one object
+inline constexpr size_t max_schema_set = 1'000;              // subschemas that one value must satisfy together
+inline constexpr size_t max_schema_work = 20'000'000;        // names and values looked at, again for each combination
 inline constexpr size_t max_schema_alternatives = 4'096;     // ways through the anyOf and oneOf of one place, multiplied out
 inline constexpr size_t max_schema_automaton_states = 2'000; // of one string's pattern, length and forbidden names together
 inline constexpr size_t max_grammar_bytes = 256 * 1024;      // of a grammar as text, made or given

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "server/text/schema_grammar.hpp"
+
 namespace vigil::text {
 namespace {
 
@@ -62,6 +64,7 @@ Result<void> SchemaReader::add(SchemaSet& set, const Json& schema, size_t depth)
   if (depth > max_schema_depth) return wrong(&schema, "$ref and allOf inside each other deeper than " + std::to_string(max_schema_depth));
   if (std::find(open_.begin(), open_.end(), &schema) != open_.end()) return wrong(&schema, "this schema refers to itself without anything in between");
   if (std::any_of(set.items.begin(), set.items.end(), [&](const SchemaItem& item) { return item.schema == &schema; })) return {};
+  if (set.items.size() == max_schema_set) return wrong(&schema, "more than " + std::to_string(max_schema_set) + " subschemas for one value");
   set.items.push_back({&schema});
   open_.push_back(&schema);
   if (const auto reference = schema.find("$ref"); reference != schema.end()) {

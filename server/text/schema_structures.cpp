@@ -105,6 +105,8 @@ void SchemaCompiler::value_for(const SchemaSet& set, const std::string& key, Sch
   for (const SchemaItem& item : set.items) {
     const Json& schema = *item.schema;
     bool known = false;
+    look_at(1 + (schema.contains("properties") ? schema["properties"].size() : 0));
+    if (failure_) return;
     if (schema.contains("properties") && schema["properties"].contains(key)) {
       add(out, reader_.child(schema, "properties", key));
       known = true;
@@ -141,6 +143,8 @@ std::vector<SchemaCompiler::Property> SchemaCompiler::properties_of(const Schema
       if (found != item.schema->end() && !found->is_object()) return fail(item.schema, std::string(keyword) + " must be an object"), properties;
     }
     if (const auto found = item.schema->find("properties"); found != item.schema->end()) {
+      look_at(found->size());
+      if (failure_) return properties;
       for (const auto& [key, value] : found->items()) meet(key);
     }
   }
@@ -152,6 +156,9 @@ std::vector<SchemaCompiler::Property> SchemaCompiler::properties_of(const Schema
       if (!key.is_string()) return fail(item.schema, "required must be a list of names"), properties;
       meet(key.get<std::string>()).required = true;
     }
+  }
+  if (properties.size() > max_schema_properties) {
+    return fail(set.items.front().schema, "more than " + std::to_string(max_schema_properties) + " properties"), properties;
   }
   SchemaSet names;
   for (const SchemaItem& item : set.items) {

@@ -14,6 +14,10 @@ namespace vigil::text {
 // GBNF for an answer that is one call (`parallel`: one or more) of the tools that `choice` demands: any of `tools` when required, the one it
 // names when named. An error when the choice demands nothing, names no tool, or this family's calls cannot be described; a schema's
 // error begins with "tools[i].function.parameters" and the place in it.
-Result<std::string> tool_call_grammar(const OutputFormat& format, const std::vector<ToolDefinition>& tools, const ToolChoice& choice, bool parallel);
+// With a `vocabulary`, markers that are control tokens may be written as these tokens, which no grammar reaches by their text.
+// At most max_forced_calls calls, so that an answer ends. A tool that is not strict is held to what of its schema can be enforced.
+inline constexpr size_t max_forced_calls = 16;
+Result<std::string> tool_call_grammar(const OutputFormat& format, const std::vector<ToolDefinition>& tools, const ToolChoice& choice, bool parallel,
+                                      const gguf::Vocabulary* vocabulary = nullptr);
 
 }  // namespace vigil::text

@@ -54,6 +54,25 @@ def validator(schema):
     return jsonschema.Draft202012Validator(schema, format_checker=FORMATS)
 
 
+def closed(schema, part_of_all=False):
+    """The schema as the grammar reads it: where properties are listed and nothing is said about others, there are no others."""
+    if isinstance(schema, list):
+        return [closed(one, part_of_all) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    out = {}
+    for key, value in schema.items():
+        if key in ("properties", "patternProperties", "$defs"):
+            out[key] = {name: closed(one) for name, one in value.items()}
+        elif key in ("items", "additionalProperties", "prefixItems", "anyOf", "oneOf"):
+            out[key] = closed(value)
+        else:
+            out[key] = closed(value, True) if key == "allOf" else value
+    if "properties" in out and not part_of_all and not any(key in out for key in ("additionalProperties", "patternProperties", "allOf")):
+        out["additionalProperties"] = False
+    return out
+
+
 class Count:
     def __init__(self):
         self.of = collections.Counter()
@@ -94,7 +113,7 @@ def random_round(walker, schemas, seed, count):
         schema = Maker(dice).schema()
         if isinstance(schema, bool):
             schema = {}
-        judge = validator(schema)
+        judge = validator(closed(schema))
         filler = Filler(dice, schema)
         samples = []
         for _ in range(6):
