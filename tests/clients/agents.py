@@ -96,7 +96,7 @@ def run(case, work, name):
     output = ""
     try:
         for command in commands:
-            if command[0] == "opencode":  # its package links to this only in an install script, and none is run
+            if command[0] == "opencode":  # the package of its program alone
                 command[0] = sorted(glob.glob(os.path.join(work, "node_modules", "opencode-linux-*", "bin", "opencode")))[-1]
             with open(os.path.join(project, "..", "output"), "w+", encoding="utf-8", errors="replace") as file:
                 done = subprocess.run(command, cwd=project, env=env, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,

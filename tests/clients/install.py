@@ -4,12 +4,15 @@ it every test that needs a client."""
 import argparse
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIMIT_S = 900  # the agents are large
+# opencode's own package takes the program for every kind of processor, 180 MB each.
+OPENCODE = {"opencode-linux-" + {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), "x64"): "1.18.33"}
 
 
 def installed(work, name):
@@ -29,9 +32,12 @@ def main():
             print(f"{tool} is missing: tools/setup --test installs it")
             return 1
     with open(os.path.join(HERE, "package.json"), encoding="utf-8") as file:
-        wanted = json.load(file)["dependencies"]
+        package = json.load(file)
+    wanted = package["dependencies"]
+    wanted.update(OPENCODE)
     os.makedirs(work, exist_ok=True)
-    shutil.copy(os.path.join(HERE, "package.json"), work)
+    with open(os.path.join(work, "package.json"), "w", encoding="utf-8") as file:
+        json.dump(package, file)
     if any(installed(work, name) != version for name, version in wanted.items()):
         subprocess.run(["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock", "--prefer-offline", "--loglevel=error"],
                        cwd=work, check=True, timeout=LIMIT_S)
