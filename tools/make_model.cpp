@@ -1,11 +1,14 @@
 // make_model OUT.gguf [--seed N]: a small llama-type model with seeded random weights and a real vocabulary, so that an empty machine has
-// something to serve. The same seed gives the same bytes on every machine: integer random numbers, and only float operations that IEEE 754
+// something to serve. With --arch, a random model of that architecture, weight type and size under the same vocabulary (tools/random_model).
+// The same seed gives the same bytes on every machine: integer random numbers, and only float operations that IEEE 754
 // fixes. It knows no language; it is not trained here.
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -13,6 +16,7 @@
 
 #include "engine/gguf/vocabulary.hpp"
 #include "engine/gguf/writer.hpp"
+#include "tools/random_model.hpp"
 
 namespace {
 
@@ -119,6 +123,31 @@ std::vector<float> output_weights(Random& random, const std::vector<Piece>& piec
   return values;
 }
 
+void put_vocabulary(Writer& out, const std::vector<Piece>& pieces) {
+  std::vector<std::string> texts;
+  std::vector<float> scores;
+  std::vector<int32_t> kinds;
+  size_t end = 0;
+  for (const Piece& piece : pieces) {
+    if (piece.text == "<|im_end|>") end = texts.size();
+    scores.push_back(piece.kind == TokenKind::normal ? -static_cast<float>(texts.size()) : 0.0f);
+    texts.push_back(piece.text);
+    kinds.push_back(static_cast<int32_t>(piece.kind));
+  }
+  out.put_string("tokenizer.ggml.model", "llama");
+  out.put_string("tokenizer.ggml.pre", "default");
+  out.put_strings("tokenizer.ggml.tokens", texts);
+  out.put_f32s("tokenizer.ggml.scores", scores);
+  out.put_i32s("tokenizer.ggml.token_type", kinds);
+  out.put_u32("tokenizer.ggml.bos_token_id", 1);
+  out.put_u32("tokenizer.ggml.eos_token_id", static_cast<uint32_t>(end));
+  out.put_u32("tokenizer.ggml.eot_token_id", static_cast<uint32_t>(end));
+  out.put_u32("tokenizer.ggml.unknown_token_id", 0);
+  out.put_bool("tokenizer.ggml.add_bos_token", true);
+  out.put_bool("tokenizer.ggml.add_eos_token", false);
+  out.put_bool("tokenizer.ggml.add_space_prefix", true);
+}
+
 void put_metadata(Writer& out, const std::vector<Piece>& pieces) {
   out.put_string("general.architecture", "llama");
   out.put_string("general.type", "model");
@@ -139,27 +168,7 @@ void put_metadata(Writer& out, const std::vector<Piece>& pieces) {
   out.put_f32("llama.rope.freq_base", 10000.0f);
   out.put_u32("llama.vocab_size", static_cast<uint32_t>(pieces.size()));
 
-  std::vector<std::string> texts;
-  std::vector<float> scores;
-  std::vector<int32_t> kinds;
-  for (const Piece& piece : pieces) {
-    scores.push_back(piece.kind == TokenKind::normal ? -static_cast<float>(texts.size()) : 0.0f);
-    texts.push_back(piece.text);
-    kinds.push_back(static_cast<int32_t>(piece.kind));
-  }
-  const auto end = static_cast<uint32_t>(pieces.size() - 1);
-  out.put_string("tokenizer.ggml.model", "llama");
-  out.put_string("tokenizer.ggml.pre", "default");
-  out.put_strings("tokenizer.ggml.tokens", texts);
-  out.put_f32s("tokenizer.ggml.scores", scores);
-  out.put_i32s("tokenizer.ggml.token_type", kinds);
-  out.put_u32("tokenizer.ggml.bos_token_id", 1);
-  out.put_u32("tokenizer.ggml.eos_token_id", end);
-  out.put_u32("tokenizer.ggml.eot_token_id", end);
-  out.put_u32("tokenizer.ggml.unknown_token_id", 0);
-  out.put_bool("tokenizer.ggml.add_bos_token", true);
-  out.put_bool("tokenizer.ggml.add_eos_token", false);
-  out.put_bool("tokenizer.ggml.add_space_prefix", true);
+  put_vocabulary(out, pieces);
 }
 
 Writer make_model(uint64_t seed) {
@@ -192,30 +201,90 @@ Writer make_model(uint64_t seed) {
   return out;
 }
 
+std::optional<int64_t> number_of(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
+  return value;
+}
+
+std::optional<TensorType> type_of(std::string_view name) {
+  for (uint32_t number = 0; number < 64; ++number) {
+    const auto info = type_info(number);
+    if (!info || info->name.size() != name.size()) continue;
+    const auto same = [](char a, char b) { return std::toupper(static_cast<unsigned char>(a)) == std::toupper(static_cast<unsigned char>(b)); };
+    if (std::equal(name.begin(), name.end(), info->name.begin(), same)) return info->type;
+  }
+  return std::nullopt;
+}
+
+vigil::Result<Writer> make_random(vigil::tools::RandomModel model) {
+  std::vector<Piece> pieces = make_pieces();
+  if (model.vocabulary < static_cast<int64_t>(pieces.size())) model.vocabulary = static_cast<int64_t>(pieces.size());
+  while (static_cast<int64_t>(pieces.size()) < model.vocabulary) {
+    pieces.push_back({"<unused" + std::to_string(pieces.size()) + ">", TokenKind::unused, 0});
+  }
+  Writer out;
+  if (vigil::Result<void> added = vigil::tools::add_random_model(model, out); !added) return vigil::Error{added.error()};
+  put_vocabulary(out, pieces);
+  return out;
+}
+
+constexpr char usage[] =
+    "usage: make_model OUT.gguf [--seed N]\n"
+    "       make_model OUT.gguf --arch NAME [--type Q8_0] [--layers N] [--dim N] [--ff N] [--heads N] [--kv N] [--head-dim N] [--vocab N]\n"
+    "                  [--context N] [--experts N] [--used N] [--tied] [--seed N]\n"
+    "Random weights: with --arch of any architecture and weight type that the engine computes, for tests and for measuring speed.\n";
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const char* path = nullptr;
+  bool good = true, random = false;
   uint64_t seed = default_seed;
-  bool good = true;
+  vigil::tools::RandomModel model;
+  model.width = model.ff = 256;
+  model.head_dim = 64;
+  model.context = 4096;
+  const std::pair<std::string_view, int64_t*> numbers[] = {
+      {"--layers", &model.layers}, {"--dim", &model.width}, {"--ff", &model.ff}, {"--heads", &model.heads}, {"--kv", &model.kv_heads},
+      {"--head-dim", &model.head_dim}, {"--vocab", &model.vocabulary}, {"--context", &model.context}, {"--experts", &model.experts},
+      {"--used", &model.experts_used}};
   for (int i = 1; i < argc && good; ++i) {
     const std::string_view argument = argv[i];
-    if (argument == "--seed" && i + 1 < argc) {
+    if (argument == "--tied") {
+      model.tied = random = true;
+    } else if (!argument.starts_with("-")) {
+      good = path == nullptr;
+      path = argv[i];
+    } else if (i + 1 == argc) {
+      good = false;
+    } else if (argument == "--seed") {
       const char* text = argv[++i];
       const char* end = text + std::strlen(text);
       const auto parsed = std::from_chars(text, end, seed);
       good = parsed.ec == std::errc() && parsed.ptr == end;
+    } else if (argument == "--arch") {
+      model.architecture = argv[++i];
+      random = true;
+    } else if (argument == "--type") {
+      const auto type = type_of(argv[++i]);
+      good = type.has_value();
+      if (good) model.type = *type;
     } else {
-      good = path == nullptr && !argument.starts_with("-");
-      path = argv[i];
+      const auto* entry = std::find_if(std::begin(numbers), std::end(numbers), [&](const auto& known) { return known.first == argument; });
+      const auto value = number_of(argv[++i]);
+      good = entry != std::end(numbers) && value.has_value() && *value > 0;
+      if (good) *entry->second = *value;
     }
   }
-  if (!good || !path) {
-    std::fprintf(stderr, "usage: make_model OUT.gguf [--seed N]   (N: 0 to 2^64 - 1, default %llu)\n",
-                 static_cast<unsigned long long>(default_seed));
+  if (!good || path == nullptr) {
+    std::fputs(usage, stderr);
     return 2;
   }
-  const auto written = make_model(seed).write(path);
+  model.seed = seed;
+  vigil::Result<Writer> made = random ? make_random(model) : vigil::Result<Writer>(make_model(seed));
+  const vigil::Result<void> written = made ? made->write(path) : vigil::Result<void>(vigil::Error{made.error()});
   if (!written) {
     std::fprintf(stderr, "make_model: %s\n", written.error().c_str());
     return 1;
