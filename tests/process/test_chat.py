@@ -1,5 +1,5 @@
 """Chats through the daemon: everything that OpenAI's schema allows (case C6), control words that users type (cases D2, X1), characters over tokens (D1),
-stop strings over tokens (C5)."""
+stop strings over tokens (C5), a template's refusal (H3)."""
 import json
 import os
 
@@ -115,4 +115,17 @@ def pieces(case):
         check_answer(post(daemon, stream=stream, stop=["\nUser:"]), f"abc{smile}", "stop")
         check_answer(post(daemon, stream=stream, stop=[smile]), "abc", "stop")
         check_answer(post(daemon, stream=stream, stop=["\nUsing"]), f"abc{smile}\nUser: x", "stop")
+    daemon.alive()
+
+
+@test("H3_a_template_that_refuses")
+def refusal(case):
+    path = os.path.join(case.folder, "template.jinja")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("{% if messages[0].content == 'bad' %}{{ raise_exception('Not this way, ' ~ messages[0].role) }}{% endif %}{{ messages[0].content }}")
+    daemon = case.daemon(config={"chat_template_file": path})
+    daemon.fake.script(jobs=[say(case.letters, "ok")])
+    for stream in (False, True):
+        check_error(post(daemon, [{"role": "user", "content": "bad"}], stream=stream), 400, "template_error", "Not this way, user")
+    check_answer(post(daemon), "ok", "stop")
     daemon.alive()
