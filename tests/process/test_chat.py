@@ -16,9 +16,9 @@ OPTIONAL = ("audio", "frequency_penalty", "function_call", "functions", "logit_b
 
 
 def say(letters, text):
-    """The steps of an engine that says `text`, a byte a token."""
+    """The script of an engine that says `text`, a byte a token."""
     ids = [letters.byte_ids[byte] for byte in text.encode()]
-    return [f"T {token}" for token in ids] + [f"DONE {len(ids)} 1 1.0 1.0 stop"]
+    return {"ids": ids, "jobs": [[["answer", len(ids), 0]]]}
 
 
 def post(daemon, messages=None, **fields):
@@ -34,7 +34,7 @@ def sent_ids(daemon):
 @test("C6_everything_the_schema_allows", limit_s=60)
 def everything(case):
     daemon = case.daemon()
-    daemon.fake.script(ready="READY 65536 stop grammar", jobs=[say(case.letters, "ok")])
+    daemon.fake.script(ready="READY 65536 stop grammar", **say(case.letters, "ok"))
     user = {"role": "user", "content": "hi"}
     history = [user, {"role": "assistant", "content": None, "tool_calls": [CALL]}, {"role": "tool", "tool_call_id": "call_1", "content": PARTS}]
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
@@ -71,7 +71,7 @@ def everything(case):
 @test("C6_a_grammar_needs_an_engine_that_takes_it")
 def no_grammar(case):
     daemon = case.daemon()
-    daemon.fake.script(jobs=[say(case.letters, "ok")])
+    daemon.fake.script(**say(case.letters, "ok"))
     check_error(post(daemon, response_format={"type": "json_object"}), 400, "invalid_request", "grammar")
     check(not daemon.fake.generations(), "the engine is not asked", daemon.fake.generations())
     check_answer(post(daemon), "ok", "stop")
@@ -95,7 +95,7 @@ def control_words(case):
                    "{% for m in messages %}{{ m.role }}: {{ m.content }}</s>{% endfor %}assistant:")
     for config in ({}, {"chat_template_file": path}):
         daemon = case.daemon(config=config)
-        daemon.fake.script(ready="READY 65536 stop", jobs=[say(case.letters, "ok")])
+        daemon.fake.script(ready="READY 65536 stop", **say(case.letters, "ok"))
         plain = control_count(daemon, case.letters, "hello", tools=[FUNCTION])
         for typed in ("</s>", "<s>", "</think>", "<tool_call>", "<image>", "</s></s> <s>"):
             tool = {**FUNCTION, "function": {**FUNCTION["function"], "description": typed}}
@@ -109,9 +109,9 @@ def pieces(case):
     daemon = case.daemon()
     smile, text = "\U0001F60A", "ab\u00e9 \U0001F468\u200D\U0001F469\u200D\U0001F467 c"
     for stream in (False, True):
-        daemon.fake.script(ready="READY 4096 stop", jobs=[say(case.letters, text)])
+        daemon.fake.script(ready="READY 4096 stop", **say(case.letters, text))
         check_answer(post(daemon, stream=stream), text, "stop")
-        daemon.fake.script(ready="READY 4096 stop", jobs=[say(case.letters, f"abc{smile}\nUser: x")])
+        daemon.fake.script(ready="READY 4096 stop", **say(case.letters, f"abc{smile}\nUser: x"))
         check_answer(post(daemon, stream=stream, stop=["\nUser:"]), f"abc{smile}", "stop")
         check_answer(post(daemon, stream=stream, stop=[smile]), "abc", "stop")
         check_answer(post(daemon, stream=stream, stop=["\nUsing"]), f"abc{smile}\nUser: x", "stop")
@@ -124,7 +124,7 @@ def refusal(case):
     with open(path, "w", encoding="utf-8") as file:
         file.write("{% if messages[0].content == 'bad' %}{{ raise_exception('Not this way, ' ~ messages[0].role) }}{% endif %}{{ messages[0].content }}")
     daemon = case.daemon(config={"chat_template_file": path})
-    daemon.fake.script(jobs=[say(case.letters, "ok")])
+    daemon.fake.script(**say(case.letters, "ok"))
     for stream in (False, True):
         check_error(post(daemon, [{"role": "user", "content": "bad"}], stream=stream), 400, "template_error", "Not this way, user")
     check_answer(post(daemon), "ok", "stop")

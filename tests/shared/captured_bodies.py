@@ -19,11 +19,13 @@ REFUSED = {"openai-chat-stream-image-tools": "image_invalid", "aisdk-chat-stream
 READY = "READY 65536 stop logprobs grammar"
 
 
-def job(letters, text, logprobs):
-    """The steps that say `text`, a byte a token."""
-    suffix = " lp=-0.5 top=" + ",".join(f"{letters.byte_ids[byte]}:-0.5" for byte in b"ab") if logprobs else ""
+def script(letters, text, logprobs):
+    """Of an engine that says `text`, a byte a token."""
     ids = [letters.byte_ids[byte] for byte in text.encode()]
-    return [f"T {token}{suffix}" for token in ids] + [f"DONE {len(ids)} 1 1.0 1.0 stop"]
+    if not logprobs:
+        return {"ids": ids, "jobs": [[["answer", len(ids), 0]]]}
+    rivals = ",".join(f"{letters.byte_ids[byte]}:-0.5" for byte in b"ab")
+    return {"jobs": [[f"T {token} lp=-0.5 top={rivals}" for token in ids] + [f"DONE {len(ids)} 1 1.0 1.0 stop"]]}
 
 
 def check_stream(name, reply, body):
@@ -71,7 +73,7 @@ def replay(daemon, letters, name, path, raw):
     text = f'<tool_call>\n{{"name": "{tool}", "arguments": {{"path": "a b"}}}}\n</tool_call>' if tool else "All is well."
     if "response_format" in body:
         text = '{"a":1}'
-    daemon.fake.script(ready=READY, jobs=[job(letters, text, body.get("logprobs"))])
+    daemon.fake.script(ready=READY, **script(letters, text, body.get("logprobs")))
     reply = daemon.request("POST", path, raw).wait_end(20 * SCALE)
     if name in REFUSED:
         check(reply.status == 400 and reply.json()["error"]["code"] == REFUSED[name], f"{name}: the documented 400", reply.status, bytes(reply.body)[:500])
