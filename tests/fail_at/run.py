@@ -33,7 +33,7 @@ JOBS = [[("answer", 3, 0)], [("answer", 5, 0.002)], [("tokens", 2000, 0.01)]]
 class Run:
     def __init__(self, case, library, kind, only, number, variant):
         self.case, self.number, self.variant = case, number, variant
-        engine = {"start": "eager", "stop_s": 1, "ready_s": 3, "silence_s": 3, "stall_s": 2, "cancel_s": 1, "backoff_first_ms": 50, "backoff_max_s": 0.2,
+        engine = {"start": "eager", "stop_s": 1, "ready_s": 6, "silence_s": 3, "stall_s": 2, "cancel_s": 1, "backoff_first_ms": 50, "backoff_max_s": 0.2,
                   "log": "engine.log"}
         config = {"drain_s": 1, "http": {"header_s": 3, "body_s": 3, "write_s": 2}}
         self.daemon = case.daemon("chaos_engine.py", engine=engine, config=config, wait=None)
