@@ -1,4 +1,5 @@
 """The real vigil-engine under the daemon with the bundled model: answers, leavers, death from outside. Its numbers are tested elsewhere."""
+import json
 import os
 import signal
 
@@ -28,6 +29,36 @@ def same(case):
     check(all(usage[key] == value for key, value in counts.items()) and usage["completion_tokens"] == len(choice["token_ids"]), "the same usage", counts, usage)
     check(usage["prompt_tokens"] == len(plain.json()["prompt_token_ids"] if "prompt_token_ids" in plain.json() else choice["prompt_token_ids"]),
           "the prompt's ids", plain.json())
+    daemon.alive(fake=False)
+
+
+@test("real_engine_answers_in_the_shape_that_was_asked_for")
+def shapes(case):
+    daemon = case.daemon(None, engine={"stop_s": 5})
+    schema = {"type": "object", "properties": {"city": {"type": "string", "maxLength": 10}, "days": {"type": "integer", "minimum": 1, "maximum": 9}},
+              "required": ["city", "days"], "additionalProperties": False}
+    tool = {"type": "function", "function": {"name": "get_weather", "parameters": schema}}
+
+    def fits(text):
+        value = json.loads(text)
+        return set(value) == {"city", "days"} and len(value["city"]) <= 10 and value["days"] in range(1, 10)
+
+    def choice(**fields):
+        body = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 400, **fields}
+        reply = daemon.request("POST", "/v1/chat/completions", json.dumps(body).encode()).wait_end(60 * SCALE)
+        check(reply.status == 200, "200", reply.status, bytes(reply.body)[:500])
+        return reply.json()["choices"][0]
+
+    for seed in range(5):
+        for wanted in ("required", {"type": "function", "function": {"name": "get_weather"}}):
+            given = choice(tools=[tool], tool_choice=wanted, parallel_tool_calls=False, seed=seed)
+            calls = given["message"].get("tool_calls", [])
+            check(given["finish_reason"] == "tool_calls" and len(calls) == 1 and calls[0]["function"]["name"] == "get_weather" and
+                  fits(calls[0]["function"]["arguments"]), "one call that fits its schema", given)
+        given = choice(response_format={"type": "json_schema", "json_schema": {"name": "w", "strict": True, "schema": schema}}, seed=seed)
+        check(given["finish_reason"] == "stop" and fits(given["message"]["content"]), "an object that fits the schema", given)
+        given = choice(grammar='root ::= ("yes" | "no") "!"', seed=seed)
+        check(given["message"]["content"] in ("yes!", "no!"), "what the user's grammar says", given)
     daemon.alive(fake=False)
 
 

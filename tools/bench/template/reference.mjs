@@ -5,7 +5,7 @@ const { Template } = createRequire(process.cwd() + "/")("@huggingface/jinja");
 
 for (const line of readFileSync(process.argv[2], "utf8").split("\n").filter(Boolean)) {
   const row = JSON.parse(line);
-  const inputs = { ...row.inputs, raise_exception: (text) => { throw new Error(text); }, strftime_now: () => "2026-01-02" };
+  const inputs = row.inputs;  // raise_exception and strftime_now are its own
   let best = 1e9, bytes = 0;
   try {
     const template = new Template(row.source);
