@@ -178,7 +178,7 @@ TEST_CASE("the reference's own test strings give its ids") {
   }
 }
 
-// Not in the folder: docs/tokenizers.md says how the file is made. Run by name, with VIGIL_LLAMA3_GGUF naming it.
+// Not in the folder: llama3.py makes the file and runs this by name, with VIGIL_LLAMA3_GGUF naming it.
 TEST_CASE("llama3 gives the reference's ids and texts", "[.llama3]") {
   const char* path = std::getenv("VIGIL_LLAMA3_GGUF");
   REQUIRE(path);
