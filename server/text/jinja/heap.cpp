@@ -11,7 +11,6 @@ namespace {
 
 constexpr size_t large_bytes = 32 * 1024;    // pieces from here on have a block of their own, which can be given back
 constexpr size_t max_block = 1u << 20;
-constexpr size_t header_bytes = 16;          // before a large piece: the number of its block
 
 }  // namespace
 
@@ -19,14 +18,14 @@ void Heap::refuse() const { fail("the template needs more than " + std::to_strin
 
 void* Heap::take_block(size_t bytes) {
   const bool large = bytes >= large_bytes;
-  const size_t size = large ? bytes + header_bytes : std::max(next_block_, bytes);
+  const size_t size = large ? bytes : std::max(next_block_, bytes);
   if (bytes > limit_ || used_ + size > limit_) refuse();
   blocks_.push_back({std::make_unique_for_overwrite<char[]>(size), size});
   used_ += size;
   char* memory = blocks_.back().memory.get();
   if (large) {
-    *reinterpret_cast<size_t*>(memory) = blocks_.size() - 1;
-    return memory + header_bytes;
+    large_.emplace(memory, blocks_.size() - 1);
+    return memory;
   }
   next_block_ = std::min(next_block_ * 2, max_block);
   at_ = memory + bytes;
@@ -36,11 +35,11 @@ void* Heap::take_block(size_t bytes) {
 
 void Heap::give_back(void* piece, size_t bytes) {
   if (((bytes + 15) & ~size_t{15}) < large_bytes) return;
-  // A piece that grew where it lay is no block's; large ones never do, since they fill theirs.
-  const size_t number = *reinterpret_cast<size_t*>(static_cast<char*>(piece) - header_bytes);
-  if (number >= blocks_.size() || blocks_[number].memory.get() + header_bytes != piece) return;
-  used_ -= blocks_[number].bytes;
-  blocks_[number] = {};
+  const auto found = large_.find(piece);
+  if (found == large_.end()) return;  // it fitted into a block with others, or grew there
+  used_ -= blocks_[found->second].bytes;
+  blocks_[found->second] = {};
+  large_.erase(found);
 }
 
 }  // namespace vigil::text::jinja

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <type_traits>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -56,6 +57,7 @@ class Heap {
   [[noreturn]] void refuse() const;  // throws Failure
 
   std::vector<Block> blocks_;
+  std::unordered_map<const void*, size_t> large_;  // pieces that are a block of their own, and which
   char* at_ = nullptr;
   char* end_ = nullptr;
   size_t used_ = 0, limit_;
