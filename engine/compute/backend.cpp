@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "engine/compute/cpu/fast_backend.hpp"
 #include "engine/compute/cpu/reference_backend.hpp"
 
 namespace vigil::compute {
@@ -23,14 +24,17 @@ int usable_cores() {
 }  // namespace
 
 Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options) {
-  if (options.backend != "auto" && options.backend != "cpu") {
-    return Error{"--backend " + options.backend + " is not in this build; use auto or cpu"};
+  if (options.backend != "auto" && options.backend != "cpu" && options.backend != "reference") {
+    return Error{"--backend " + options.backend + " is not in this build; use auto, cpu or reference"};
   }
   if (options.threads < 0 || options.threads > max_threads) {
     return Error{"--threads " + std::to_string(options.threads) + " is not between 0 and " + std::to_string(max_threads)};
   }
   try {
-    return std::unique_ptr<Backend>(new cpu::ReferenceBackend(options.threads == 0 ? usable_cores() : options.threads));
+    const int threads = options.threads == 0 ? usable_cores() : options.threads;
+    const cpu::FastKernels* kernels = options.backend == "reference" ? nullptr : cpu::fast_kernels();
+    if (kernels != nullptr) return std::unique_ptr<Backend>(new cpu::FastBackend(threads, *kernels));
+    return std::unique_ptr<Backend>(new cpu::ReferenceBackend(threads));
   } catch (const std::exception& failure) {  // the system may refuse to start threads
     return Error{std::string("the CPU backend could not start its threads: ") + failure.what()};
   }

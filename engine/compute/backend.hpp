@@ -21,6 +21,9 @@ struct Control {
   std::atomic<uint64_t> steps{0};
 };
 
+// What a weight is for: a factor of products, which a backend may arrange anew for speed, or rows that are looked up or used value by value.
+enum class WeightUse { product, lookup };
+
 // An aborted run has written nothing that counts: the caller must not advance a committed length.
 enum class RunOutcome { finished, aborted };
 
@@ -29,10 +32,14 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;
 
-  // `bytes` is the tensor's data, rows * row size long; it must outlive the backend (a CPU backend reads it in place).
+  // `bytes` is the tensor's data, rows * row size long; it must outlive the backend (a CPU backend reads it in place). Nothing is read yet.
   // An error names the tensor and its type when the backend has no kernel for it.
   virtual Result<Weight> bind(std::string_view tensor_name, gguf::TensorType type, int64_t rows, int64_t cols,
-                              std::span<const std::byte> bytes) = 0;
+                              std::span<const std::byte> bytes, WeightUse use) = 0;
+  // Reads every bound weight in, so that the first request waits for no disk, and arranges those that products use. Once, after the last
+  // bind and before the first run. `progress` is called with 0 to 1 and returns false to give up: then the result is false. `release` is
+  // called with bytes that were arranged anew and will hardly be read again.
+  virtual bool prepare(const std::function<bool(double)>& progress, const std::function<void(std::span<const std::byte>)>& release) = 0;
   virtual Rope bind_rope(RopeKind kind, std::span<const double> frequencies, double magnitude = 1) = 0;
   // Not cleared; pages that are never written stay without memory.
   virtual Result<Buffer> allocate(int64_t floats) = 0;
@@ -49,7 +56,7 @@ class Backend {
   Control control_;
 };
 
-// "cpu", or "auto" for the best there is. `threads` 0 = one per core that this process may use.
+// "auto" for the best there is, "cpu", or "reference" for the readable one that the others are measured by. `threads` 0 = one per core that this process may use.
 struct BackendOptions {
   std::string backend = "auto";
   int threads = 0;

@@ -15,6 +15,7 @@ struct Weight {
   int64_t rows = 0, cols = 0;
   size_t row_bytes = 0;
   const std::byte* address = nullptr;
+  const std::byte* packed = nullptr;  // the backend's own arrangement of the same matrix, where it made one
   explicit operator bool() const { return address != nullptr; }  // whether there is one: biases and the like may be absent
 };
 
@@ -34,8 +35,10 @@ struct KvShape {
   KvType type = KvType::f16;
   int64_t layers = 0, kv_heads = 0, head_dim = 0;
   int64_t blocks = 0;
-  // One layer and one KV head of a block: 64 positions of K, then 64 of V.
-  size_t part_bytes() const { return static_cast<size_t>(2 * kv_block_positions * head_dim) * element_bytes(type); }
+  // What a head takes at one position, in whole vectors of 16.
+  int64_t head_width() const { return (head_dim + 15) / 16 * 16; }
+  // One layer and one KV head of a block: K of 64 positions, then V. How the values lie within each is the backend's own.
+  size_t part_bytes() const { return static_cast<size_t>(2 * kv_block_positions * head_width()) * element_bytes(type); }
   // Every layer and head of a block.
   size_t block_bytes() const { return part_bytes() * static_cast<size_t>(layers * kv_heads); }
   size_t bytes() const { return block_bytes() * static_cast<size_t>(blocks); }

@@ -36,6 +36,8 @@ class Mapping {
   Mapping& operator=(const Mapping&) = delete;
   ~Mapping();
   std::span<const std::byte> bytes() const { return bytes_; }
+  // Gives the memory of whole pages of a mapping back; reading them again fetches them from the file.
+  static void forget(std::span<const std::byte> part);
 
  private:
   explicit Mapping(std::span<const std::byte> bytes) : bytes_(bytes) {}

@@ -18,13 +18,13 @@ Result<void> Decoder::load(const Files& files, compute::Backend& backend, const 
   vocabulary_ = *vocabulary;
 
   WeightBinder weights(files, backend);
-  embedding_ = weights.matrix("token_embd.weight", vocabulary_, config_.width);
+  embedding_ = weights.table("token_embd.weight", vocabulary_, config_.width);
   for (int64_t i = 0; i < config_.layers; ++i) {
     bind_layer(weights, i, "blk." + std::to_string(i) + ".");
     if (Result<void> so_far = weights.outcome(); !so_far) return so_far;  // a claimed layer count ends at the first absent tensor
   }
   output_norm_ = weights.vector("output_norm.weight", config_.width);
-  output_ = weights.has("output.weight") ? weights.matrix("output.weight", vocabulary_, config_.width) : embedding_;
+  output_ = weights.matrix(weights.has("output.weight") ? "output.weight" : "token_embd.weight", vocabulary_, config_.width);
   if (Result<void> bound = bind_ropes(weights, backend); !bound) return bound;
   weights.refuse_unused();
   if (Result<void> all = weights.outcome(); !all) return all;
@@ -61,7 +61,7 @@ Experts Decoder::bind_experts(WeightBinder& weights, const std::string& block) {
   const int64_t width = config_.width;
   const auto stacked = [&](const std::string& name, int64_t rows, int64_t cols) {
     Projection made{weights.experts(name + ".weight", c.count, rows, cols), {}};
-    if (weights.has(name + ".bias")) made.bias = weights.matrix(name + ".bias", c.count, rows);
+    if (weights.has(name + ".bias")) made.bias = weights.table(name + ".bias", c.count, rows);
     return made;
   };
   Experts part;

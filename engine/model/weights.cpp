@@ -29,20 +29,27 @@ WeightBinder::WeightBinder(const Files& files, compute::Backend& backend) : file
   for (const FilePart& part : files.parts()) used_.emplace_back(part.file->tensors().size(), false);
 }
 
-compute::Weight WeightBinder::matrix(const std::string& name, int64_t rows, int64_t cols) { return bind(name, {cols, rows}, rows, cols); }
-
-compute::Weight WeightBinder::vector(const std::string& name, int64_t cols) { return bind(name, {cols}, 1, cols); }
-
-compute::Weight WeightBinder::experts(const std::string& name, int64_t experts, int64_t rows, int64_t cols) {
-  return bind(name, {cols, rows, experts}, experts * rows, cols);
+compute::Weight WeightBinder::matrix(const std::string& name, int64_t rows, int64_t cols) {
+  return bind(name, {cols, rows}, rows, cols, compute::WeightUse::product);
 }
 
-compute::Weight WeightBinder::bind(const std::string& name, std::initializer_list<int64_t> dims, int64_t rows, int64_t cols) {
+compute::Weight WeightBinder::table(const std::string& name, int64_t rows, int64_t cols) {
+  return bind(name, {cols, rows}, rows, cols, compute::WeightUse::lookup);
+}
+
+compute::Weight WeightBinder::vector(const std::string& name, int64_t cols) { return bind(name, {cols}, 1, cols, compute::WeightUse::lookup); }
+
+compute::Weight WeightBinder::experts(const std::string& name, int64_t experts, int64_t rows, int64_t cols) {
+  return bind(name, {cols, rows, experts}, experts * rows, cols, compute::WeightUse::product);
+}
+
+compute::Weight WeightBinder::bind(const std::string& name, std::initializer_list<int64_t> dims, int64_t rows, int64_t cols,
+                                   compute::WeightUse use) {
   const Found found = find(name, dims);
   if (found.tensor == nullptr) return {};
-  Result<compute::Weight> weight = backend_.bind(name, found.tensor->type, rows, cols, found.data);
+  Result<compute::Weight> weight = backend_.bind(name, found.tensor->type, rows, cols, found.data, use);
   if (!weight) return fail(weight.error()), compute::Weight{};
-  bound_bytes_ += found.tensor->bytes;
+  if (found.first_use) bound_bytes_ += found.tensor->bytes;
   return *weight;
 }
 
@@ -77,12 +84,14 @@ WeightBinder::Found WeightBinder::find(const std::string& name, std::initializer
     const FilePart& part = files_.parts()[p];
     const gguf::Tensor* tensor = part.file->tensor(name);
     if (tensor == nullptr) continue;
-    used_[p][static_cast<size_t>(tensor - part.file->tensors().data())] = true;
+    std::vector<bool>::reference used = used_[p][static_cast<size_t>(tensor - part.file->tensors().data())];
+    const bool first_use = !used;
+    used = true;
     // Trailing dimensions of 1 say nothing.
     std::vector<int64_t> actual = tensor->dims;
     while (actual.size() > dims.size() && actual.back() == 1) actual.pop_back();
     while (actual.size() < dims.size()) actual.push_back(1);
-    if (std::equal(actual.begin(), actual.end(), dims.begin(), dims.end())) return {tensor, data_of(part, *tensor)};
+    if (std::equal(actual.begin(), actual.end(), dims.begin(), dims.end())) return {tensor, data_of(part, *tensor), first_use};
     fail("tensor '" + name + "' has shape " + shape_text(tensor->dims) + ", the configuration asks for " +
          shape_text(std::span(dims.begin(), dims.size())));
     return {};

@@ -19,7 +19,8 @@ class WeightBinder {
   WeightBinder(const Files& files, compute::Backend& backend);
 
   // Each returns an empty handle after an error; the first error is kept.
-  compute::Weight matrix(const std::string& name, int64_t rows, int64_t cols);
+  compute::Weight matrix(const std::string& name, int64_t rows, int64_t cols);  // for products
+  compute::Weight table(const std::string& name, int64_t rows, int64_t cols);   // whose rows are looked up
   compute::Weight vector(const std::string& name, int64_t cols);
   // One matrix for each expert, in turn: rows = experts * rows of one.
   compute::Weight experts(const std::string& name, int64_t experts, int64_t rows, int64_t cols);
@@ -39,9 +40,10 @@ class WeightBinder {
   struct Found {
     const gguf::Tensor* tensor;
     std::span<const std::byte> data;
+    bool first_use;  // an embedding that is the output too is found twice
   };
   Found find(const std::string& name, std::initializer_list<int64_t> dims);
-  compute::Weight bind(const std::string& name, std::initializer_list<int64_t> dims, int64_t rows, int64_t cols);
+  compute::Weight bind(const std::string& name, std::initializer_list<int64_t> dims, int64_t rows, int64_t cols, compute::WeightUse use);
   void fail(std::string what);
 
   const Files& files_;

@@ -11,8 +11,6 @@
 namespace vigil::schedule {
 namespace {
 
-constexpr size_t page_bytes = 4096;
-constexpr size_t progress_bytes = size_t{16} << 20;
 // Below this a second thread costs more in barriers than it computes.
 constexpr size_t one_thread_bytes = size_t{16} << 20;
 
@@ -54,23 +52,10 @@ size_t bytes_of(const model::Files& files) {
   return sum;
 }
 
-bool read_in(const model::Files& files, const std::function<bool(double)>& progress) {
-  volatile std::byte sink{};
-  size_t before = 0;  // bytes of the parts that have been read
-  for (const model::FilePart& part : files.parts()) {
-    for (size_t at = 0; at < part.bytes.size(); at += page_bytes) {
-      sink = part.bytes[at];
-      if (at % progress_bytes == 0 && !progress(static_cast<double>(before + at) / static_cast<double>(bytes_of(files)))) return false;
-    }
-    before += part.bytes.size();
-  }
-  (void)sink;
-  return progress(1.0);
-}
-
 }  // namespace
 
-Result<std::unique_ptr<Runtime>> Runtime::make(const model::Files& files, const RuntimeOptions& options) {
+Result<std::unique_ptr<Runtime>> Runtime::make(const model::Files& files, const RuntimeOptions& options, const Progress& progress,
+                                               const Release& release) {
   if (Result<void> known = model::check_architecture(files.metadata()); !known) return Error{known.error()};
   std::unique_ptr<Runtime> runtime(new Runtime);
   compute::BackendOptions backend_options = options.backend;
@@ -90,6 +75,7 @@ Result<std::unique_ptr<Runtime>> Runtime::make(const model::Files& files, const 
   runtime->end_ids_ = std::move(words->end_ids);
   runtime->knows_tokens_ = words->known;
   runtime->token_texts_ = std::move(words->texts);
+  if (!runtime->backend_->prepare(progress, release)) return Error{"the load was stopped"};
   return runtime;
 }
 
@@ -119,8 +105,7 @@ Result<void> Runtime::make_caches(const RuntimeOptions& options) {
   return {};
 }
 
-Result<std::unique_ptr<Runtime>> Runtime::load(const std::string& path, const RuntimeOptions& options,
-                                               const std::function<bool(double)>& progress) {
+Result<std::unique_ptr<Runtime>> Runtime::load(const std::string& path, const RuntimeOptions& options, const Progress& progress) {
   Result<std::unique_ptr<gguf::ByteSource>> source = gguf::open_pread(path);
   if (!source) return Error{source.error()};
   Result<gguf::File> first = gguf::File::parse(**source);
@@ -144,9 +129,8 @@ Result<std::unique_ptr<Runtime>> Runtime::load(const std::string& path, const Ru
   for (size_t i = 0; i < headers.size(); ++i) parts.push_back({&headers[i], mappings[i].bytes()});
   if (Result<void> whole = check_parts(parts); !whole) return Error{path + ": " + whole.error()};
   const model::Files files(std::move(parts));
-  Result<std::unique_ptr<Runtime>> runtime = make(files, options);
+  Result<std::unique_ptr<Runtime>> runtime = make(files, options, progress, gguf::Mapping::forget);
   if (!runtime) return Error{path + ": " + runtime.error()};
-  if (!read_in(files, progress)) return Error{"the load was stopped"};
   (*runtime)->mappings_ = std::move(mappings);
   return runtime;
 }

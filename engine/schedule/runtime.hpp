@@ -31,15 +31,20 @@ struct RuntimeOptions {
 
 class Runtime {
  public:
+  // Called with 0 to 1 while weights are read in; false gives up.
+  using Progress = std::function<bool(double)>;
+  // Called with bytes of the files that will hardly be read again.
+  using Release = std::function<void(std::span<const std::byte>)>;
+
   // The files' bytes must outlive the runtime, their headers need not.
-  static Result<std::unique_ptr<Runtime>> make(const model::Files& files, const RuntimeOptions& options);
+  static Result<std::unique_ptr<Runtime>> make(const model::Files& files, const RuntimeOptions& options,
+                                               const Progress& progress = [](double) { return true; },
+                                               const Release& release = [](std::span<const std::byte>) {});
   static Result<std::unique_ptr<Runtime>> make(const gguf::File& file, std::span<const std::byte> bytes, const RuntimeOptions& options) {
     return make(model::Files(file, bytes), options);
   }
-  // Maps the file, or all parts of a split one whose first `path` is, and reads them in once, so that the first request does not wait for the disk. `progress` is called with 0 to 1 and
-  // returns false to give up.
-  static Result<std::unique_ptr<Runtime>> load(const std::string& path, const RuntimeOptions& options,
-                                               const std::function<bool(double)>& progress);
+  // Maps the file, or all parts of a split one whose first `path` is.
+  static Result<std::unique_ptr<Runtime>> load(const std::string& path, const RuntimeOptions& options, const Progress& progress);
 
   const model::Model& model() const { return *model_; }
   compute::Backend& backend() { return *backend_; }

@@ -21,7 +21,7 @@ std::vector<float> random_floats(int64_t count, uint64_t seed) {
 }
 
 std::unique_ptr<Backend> backend_with(int threads) {
-  auto backend = make_backend({"cpu", threads});
+  auto backend = make_backend({"reference", threads});
   REQUIRE(backend);
   return std::move(*backend);
 }
@@ -35,7 +35,7 @@ TEST_CASE("matmul gives each row the same bits in any batch and with any thread 
   std::vector<float> first(static_cast<size_t>(rows * weight_rows));
   for (const int threads : {1, 2, 3}) {
     const auto backend = backend_with(threads);
-    const Weight weight = *backend->bind("w", gguf::TensorType::q8_0, weight_rows, cols, q8);
+    const Weight weight = *backend->bind("w", gguf::TensorType::q8_0, weight_rows, cols, q8, WeightUse::product);
     const Buffer in = *backend->allocate(rows * cols), out = *backend->allocate(rows * weight_rows);
     std::copy(x.begin(), x.end(), in.address);
     REQUIRE(backend->run([&](Ops& ops) { ops.matmul(weight, in, out, rows); }) == RunOutcome::finished);
@@ -93,13 +93,13 @@ TEST_CASE("every op counts as a step, once for the whole team") {
 TEST_CASE("what the backend cannot compute is refused by name") {
   const auto backend = backend_with(1);
   const std::vector<std::byte> data(1024);
-  const auto q8 = backend->bind("blk.0.attn_q.weight", gguf::TensorType::q8_k, 1, 256, data);
+  const auto q8 = backend->bind("blk.0.attn_q.weight", gguf::TensorType::q8_k, 1, 256, data, WeightUse::product);
   REQUIRE_FALSE(q8);
   CHECK(q8.error().find("blk.0.attn_q.weight") != std::string::npos);
   CHECK(q8.error().find("Q8_K") != std::string::npos);
-  CHECK(backend->bind("w", gguf::TensorType::q4_k, 1, 256, data));
-  CHECK_FALSE(backend->bind("w", gguf::TensorType::q8_0, 1, 33, data));
-  CHECK_FALSE(backend->bind("w", gguf::TensorType::f32, 5, 64, data));  // 1,280 bytes of 1,024
+  CHECK(backend->bind("w", gguf::TensorType::q4_k, 1, 256, data, WeightUse::product));
+  CHECK_FALSE(backend->bind("w", gguf::TensorType::q8_0, 1, 33, data, WeightUse::product));
+  CHECK_FALSE(backend->bind("w", gguf::TensorType::f32, 5, 64, data, WeightUse::product));  // 1,280 bytes of 1,024
   CHECK_FALSE(make_backend({"cuda", 1}));
   CHECK_FALSE(make_backend({"cpu", -1}));
 }

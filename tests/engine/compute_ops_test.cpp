@@ -33,7 +33,7 @@ struct Bench {
   StepData step;
 
   explicit Bench(int threads) {
-    auto made = make_backend({"cpu", threads});
+    auto made = make_backend({"reference", threads});
     REQUIRE(made);
     backend = std::move(*made);
     files.reserve(16);  // weights point into them
@@ -46,7 +46,7 @@ struct Bench {
   }
   Weight weight(const Floats& values, int64_t rows) {
     files.push_back(gguf::f32_bytes(values));
-    return *backend->bind("w", gguf::TensorType::f32, rows, static_cast<int64_t>(values.size()) / rows, files.back());
+    return *backend->bind("w", gguf::TensorType::f32, rows, static_cast<int64_t>(values.size()) / rows, files.back(), WeightUse::product);
   }
   void begin(int64_t rows, int64_t first, int32_t state_from = -1, int32_t state_to = -1) {
     const int64_t blocks = (first + rows + kv_block_positions - 1) / kv_block_positions;

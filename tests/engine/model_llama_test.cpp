@@ -18,9 +18,10 @@ std::vector<float> scores_after(schedule::Runtime& runtime, const std::vector<in
   return scores;
 }
 
-void check_against_formulas(TinyLlama tiny, const std::string& what) {
+void check_against_formulas(TinyLlama tiny, const std::string& what, const std::string& backend = "auto") {
   INFO(what);
   schedule::RuntimeOptions options;
+  options.backend.backend = backend;
   options.kv_type = compute::KvType::f32;
   LoadedModel loaded = load_tiny(tiny, options);
   for (const int64_t length : {1, 5, 70}) {
@@ -62,10 +63,13 @@ TEST_CASE("llama computes what the formulas say") {
   wide_heads.head_dim = wide_heads.rotated = 24;
   wide_heads.kv_heads = 1;
   check_against_formulas(wide_heads, "heads wider than the model, one KV head");
+  TinyLlama half;
+  half.type = gguf::TensorType::f16;
+  check_against_formulas(half, "half-precision weights");
   for (const gguf::TensorType type : {gguf::TensorType::f16, gguf::TensorType::bf16, gguf::TensorType::q8_0}) {
     TinyLlama typed;
     typed.type = type;
-    check_against_formulas(typed, std::string(gguf::type_info(type)->name));
+    check_against_formulas(typed, std::string(gguf::type_info(type)->name), "reference");
   }
 }
 

@@ -9,6 +9,12 @@
 #include "engine/compute/cpu/reference_ops.hpp"
 
 namespace vigil::compute::cpu {
+namespace {
+
+constexpr size_t page_bytes = 4096;
+constexpr size_t progress_bytes = size_t{16} << 20;
+
+}  // namespace
 
 ReferenceBackend::ReferenceBackend(int threads) : team_(threads), scratch_(static_cast<size_t>(threads)) {}
 ReferenceBackend::~ReferenceBackend() = default;
@@ -16,7 +22,7 @@ ReferenceBackend::~ReferenceBackend() = default;
 void ReferenceBackend::Freed::operator()(std::byte* memory) const { std::free(memory); }
 
 Result<Weight> ReferenceBackend::bind(std::string_view tensor_name, gguf::TensorType type, int64_t rows, int64_t cols,
-                                      std::span<const std::byte> bytes) {
+                                      std::span<const std::byte> bytes, WeightUse) {
   const auto info = gguf::type_info(type);
   const std::string name(tensor_name);
   if (!info || !can_dequantise(type)) {
@@ -28,7 +34,23 @@ Result<Weight> ReferenceBackend::bind(std::string_view tensor_name, gguf::Tensor
   }
   const size_t row_bytes = static_cast<size_t>(cols / info->block_elements) * info->block_bytes;
   if (bytes.size() / row_bytes < static_cast<size_t>(rows)) return Error{"tensor '" + name + "': its data is shorter than its shape"};
+  bound_.push_back(bytes.first(row_bytes * static_cast<size_t>(rows)));
   return Weight{type, rows, cols, row_bytes, bytes.data()};
+}
+
+bool ReferenceBackend::prepare(const std::function<bool(double)>& progress, const std::function<void(std::span<const std::byte>)>&) {
+  size_t all = 0, done = 0;
+  for (const std::span<const std::byte> bytes : bound_) all += bytes.size();
+  volatile std::byte sink{};
+  for (const std::span<const std::byte> bytes : bound_) {
+    for (size_t at = 0; at < bytes.size(); at += page_bytes) {
+      sink = bytes[at];
+      if (at % progress_bytes == 0 && !progress(static_cast<double>(done + at) / static_cast<double>(all))) return false;
+    }
+    done += bytes.size();
+  }
+  (void)sink;
+  return progress(1.0);
 }
 
 Rope ReferenceBackend::bind_rope(RopeKind kind, std::span<const double> frequencies, double magnitude) {
@@ -64,11 +86,13 @@ Result<StateCache> ReferenceBackend::allocate_states(const StateShape& shape) {
 
 RunOutcome ReferenceBackend::run(const std::function<void(Ops&)>& forward) {
   saw_abort_.store(false, std::memory_order_relaxed);
-  team_.run([&](int index) {
-    ReferenceOps ops(*this, index);
-    forward(ops);
-  });
+  team_.run([&](int index) { forward_on(index, forward); });
   return saw_abort_.load(std::memory_order_relaxed) ? RunOutcome::aborted : RunOutcome::finished;
+}
+
+void ReferenceBackend::forward_on(int index, const std::function<void(Ops&)>& forward) {
+  ReferenceOps ops(*this, index);
+  forward(ops);
 }
 
 void ReferenceBackend::read(Buffer from, int64_t offset, std::span<float> out) {

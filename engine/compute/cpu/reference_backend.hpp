@@ -15,9 +15,10 @@ class ReferenceBackend : public Backend {
   explicit ReferenceBackend(int threads);
   ~ReferenceBackend() override;
 
-  std::string_view name() const override { return "cpu"; }
-  Result<Weight> bind(std::string_view tensor_name, gguf::TensorType type, int64_t rows, int64_t cols,
-                      std::span<const std::byte> bytes) override;
+  std::string_view name() const override { return "reference"; }
+  Result<Weight> bind(std::string_view tensor_name, gguf::TensorType type, int64_t rows, int64_t cols, std::span<const std::byte> bytes,
+                      WeightUse use) override;
+  bool prepare(const std::function<bool(double)>& progress, const std::function<void(std::span<const std::byte>)>& release) override;
   Rope bind_rope(RopeKind kind, std::span<const double> frequencies, double magnitude) override;
   Result<Buffer> allocate(int64_t floats) override;
   Result<KvCache> allocate_kv(const KvShape& shape) override;
@@ -26,16 +27,19 @@ class ReferenceBackend : public Backend {
   RunOutcome run(const std::function<void(Ops&)>& forward) override;
   void read(Buffer from, int64_t offset, std::span<float> out) override;
 
- private:
+ protected:
   friend class ReferenceOps;
   struct Freed {
     void operator()(std::byte* memory) const;
   };
   Result<std::byte*> take(uint64_t bytes);
+  // Thread `index` of the team goes through the op sequence.
+  virtual void forward_on(int index, const std::function<void(Ops&)>& forward);
 
   WorkerTeam team_;
   std::vector<std::vector<float>> scratch_;  // per thread: weight rows, or one KV block as floats
   std::vector<std::unique_ptr<std::byte, Freed>> memory_;
+  std::vector<std::span<const std::byte>> bound_;  // what prepare() reads in
   std::deque<std::vector<double>> rope_tables_;
   StepData* step_ = nullptr;
   std::atomic<bool> saw_abort_{false};

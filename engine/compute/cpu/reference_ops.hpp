@@ -15,7 +15,7 @@ namespace vigil::compute::cpu {
 // Floats of one row, in place when the file's bytes already are aligned floats.
 const float* row_as_floats(const Weight& weight, int64_t row, float* scratch);
 
-class ReferenceOps final : public Ops {
+class ReferenceOps : public Ops {
  public:
   ReferenceOps(ReferenceBackend& backend, int index) : backend_(backend), index_(index), threads_(backend.team_.size()) {}
 
@@ -45,7 +45,13 @@ class ReferenceOps final : public Ops {
   void convolve(const Weight& kernels, const StateCache& states, int64_t layer, Buffer in, Buffer out, int64_t rows) override;
   void delta_net(const DeltaInput& input, const StateCache& states, int64_t layer, Buffer out, int64_t rows) override;
 
- private:
+ protected:
+  // The reference's or a faster one's.
+  virtual void delta_step_of_head(float* state, const float* q, const float* k, const float* v, DeltaGates gates, int64_t key_dim,
+                                  int64_t value_dim, float* spare, float* out) {
+    delta_step(state, q, k, v, gates, key_dim, value_dim, spare, out);
+  }
+
   // Every op goes through here: the abort flag on entry, this thread's share of `count` pieces in whole units of `unit`, the barrier, and one
   // step counted. An aborted op still meets the barrier, since another thread may not have seen the flag yet.
   template <typename Work>
@@ -56,6 +62,7 @@ class ReferenceOps final : public Ops {
     }
     backend_.team_.barrier();
     if (index_ == 0) backend_.control_.steps.fetch_add(1, std::memory_order_relaxed);
+    ++ops_done_;
   }
   // The same by single pieces.
   template <typename Work>
@@ -98,6 +105,9 @@ class ReferenceOps final : public Ops {
 
   ReferenceBackend& backend_;
   const int index_, threads_;
+  uint64_t ops_done_ = 0;
+
+ private:
   std::vector<AttentionSum> sums_;
 };
 

@@ -54,7 +54,7 @@ void ReferenceOps::delta_net(const DeltaInput& input, const StateCache& states, 
           unit_length(row + key_head * key_dim, input.epsilon, query_scale, key_dim, q);
           unit_length(row + keys + key_head * key_dim, input.epsilon, 1.0f, key_dim, k);
           const DeltaGates gates = delta_gates(decay, input.alpha.address[r * heads + h] + bias, input.beta.address[r * heads + h]);
-          delta_step(state, q, k, row + 2 * keys + h * value_dim, gates, key_dim, value_dim, spare, out.address + (r * heads + h) * value_dim);
+          delta_step_of_head(state, q, k, row + 2 * keys + h * value_dim, gates, key_dim, value_dim, spare, out.address + (r * heads + h) * value_dim);
         }
       });
     }

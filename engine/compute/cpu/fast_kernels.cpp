@@ -1,0 +1,20 @@
+// Asks the processor once.
+#include "engine/compute/cpu/fast_kernels.hpp"
+
+namespace vigil::compute::cpu {
+
+#if defined(__x86_64__)
+extern const FastKernels kernels_avx2, kernels_avx512;  // kernels_avx2.cpp, kernels_avx512.cpp
+
+const FastKernels* fast_kernels(bool widest) {
+  __builtin_cpu_init();
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("f16c")) return nullptr;
+  const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+                    __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni");
+  return wide && widest ? &kernels_avx512 : &kernels_avx2;
+}
+#else
+const FastKernels* fast_kernels(bool) { return nullptr; }
+#endif
+
+}  // namespace vigil::compute::cpu

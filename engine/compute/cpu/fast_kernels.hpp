@@ -1,0 +1,88 @@
+// The arithmetic of the fast backend, once for each instruction set: a table of functions on plain arrays. All instruction sets give the
+// same bits. Not here: threads, handles, and the arrangement of weights (packed.hpp).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/compute/cpu/kernels.hpp"
+#include "engine/compute/ops.hpp"
+#include "engine/gguf/tensor_type.hpp"
+
+namespace vigil::compute::cpu {
+
+// One input row, rounded to eight bits in blocks of 32 columns, each with its own scale: value = code * scale. Negated sums of the codes take
+// the offset of unsigned weight codes away; `sums` (scale * sum of codes) multiply the offsets that some weight types have.
+struct QuantisedRow {
+  int8_t* codes;            // [cols]
+  float* scales;            // [cols / 32]
+  float* sums;              // [cols / 32]
+  int32_t* negative_sums;   // [cols / 32]
+  int32_t* negative_halves; // [cols / 16]
+};
+// Rows lie `quantised_row_bytes` apart, aligned to a cache line.
+inline int64_t quantised_row_bytes(int64_t cols) { return (cols + cols / 32 * 12 + cols / 16 * 4 + 63) / 64 * 64; }
+inline QuantisedRow quantised_row(std::byte* memory, int64_t cols) {
+  QuantisedRow row;
+  row.codes = reinterpret_cast<int8_t*>(memory);
+  row.scales = reinterpret_cast<float*>(memory + cols);
+  row.sums = row.scales + cols / 32;
+  row.negative_sums = reinterpret_cast<int32_t*>(row.sums + cols / 32);
+  row.negative_halves = row.negative_sums + cols / 32;
+  return row;
+}
+
+// One row of a product: its input in the form that the weights need, and where its results begin.
+struct ProductRow {
+  QuantisedRow quantised;  // for integer types
+  const float* floats;     // for float types
+  float* out;              // of the first row of weights
+};
+
+// A group of sixteen weight rows, unpacked: bytes and float scales, for products of many rows. `halves` types have two scales in 32 columns.
+struct Panel {
+  uint8_t* codes;   // [cols / 32][8][64]
+  float* scales;    // [cols / 32][1 or 2][16]
+  float* offsets;   // as scales; null without
+};
+inline int64_t panel_floats(int64_t cols) { return cols / 32 * 128 + cols / 32 * 64; }  // room for codes, scales and offsets
+
+// K is kept [head_dim][64], V [64][head_dim rounded up to 16], so that lanes are positions for scores and dimensions for sums.
+struct KvBlock {
+  const std::byte* keys;
+  const std::byte* values;
+};
+
+// One query head of one row, on its way through the KV blocks.
+struct Query {
+  const float* values;  // [head_dim]
+  float* sum;           // [head_dim rounded up to 16], the accumulator
+  float maximum, weight;
+  int64_t oldest, end;  // positions that it may see
+};
+inline constexpr int64_t queries_at_once = 4;
+
+struct FastKernels {
+  const char* name;
+
+  void (*quantise_row)(const float* in, int64_t cols, const QuantisedRow& out);
+  // out[first to first + lanes - 1] of each row = the group's rows times the input, for types that packed_form() knows.
+  void (*few)(gguf::TensorType type, const std::byte* group, int64_t cols, const ProductRow* rows, int64_t count, int64_t first, int64_t lanes);
+  void (*unpack)(gguf::TensorType type, const std::byte* group, int64_t cols, const Panel& panel);
+  // The same for two adjacent unpacked groups of an integer type: lanes is at most 32.
+  void (*many)(gguf::TensorType type, const Panel panels[2], int64_t cols, const ProductRow* rows, int64_t count, int64_t first, int64_t lanes);
+
+  void (*rms_norm_row)(const float* in, const float* gain, float epsilon, int64_t cols, float* out);
+  void (*silu_row)(float* gate, const float* up, int64_t cols);  // Gate::silu
+  void (*add_row)(float* into, const float* from, int64_t cols);
+  // `count` queries (1 to queries_at_once) meet the 64 positions from `start` on.
+  void (*attend_block)(KvType type, const KvBlock& block, int64_t head_dim, int64_t start, float scale, Query* queries, int64_t count);
+  void (*store_kv)(KvType type, const float* key, const float* value, int64_t head_dim, int64_t place, std::byte* keys, std::byte* values);
+  void (*delta_step)(float* state, const float* q, const float* k, const float* v, DeltaGates gates, int64_t key_dim, int64_t value_dim,
+                     float* scratch, float* out);
+};
+
+// The widest that this processor has; null when it has not even AVX2, FMA and F16C. `widest` false leaves AVX-512 out.
+const FastKernels* fast_kernels(bool widest = true);
+
+}  // namespace vigil::compute::cpu
