@@ -233,7 +233,7 @@ vigil::Result<Writer> make_random(vigil::tools::RandomModel model) {
 constexpr char usage[] =
     "usage: make_model OUT.gguf [--seed N]\n"
     "       make_model OUT.gguf --arch NAME [--type Q8_0] [--layers N] [--dim N] [--ff N] [--heads N] [--kv N] [--head-dim N] [--vocab N]\n"
-    "                  [--context N] [--experts N] [--used N] [--tied] [--seed N]\n"
+    "                  [--context N] [--experts N] [--used N] [--tied] [--mixed] [--seed N]\n"
     "Random weights: with --arch of any architecture and weight type that the engine computes, for tests and for measuring speed.\n";
 
 }  // namespace
@@ -254,6 +254,8 @@ int main(int argc, char** argv) {
     const std::string_view argument = argv[i];
     if (argument == "--tied") {
       model.tied = random = true;
+    } else if (argument == "--mixed") {
+      model.mixed = random = true;
     } else if (!argument.starts_with("-")) {
       good = path == nullptr;
       path = argv[i];

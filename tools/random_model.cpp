@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 
 #include "engine/compute/cpu/dequantise.hpp"
@@ -223,19 +224,29 @@ class Maker {
     projection(block + "ffn_down_shexp.weight", m_.width, m_.ff, 1.5);
   }
 
-  void matrix(const std::string& name, int64_t rows, int64_t cols, double deviation) { tensor(name, fitting(cols), {cols, rows}, deviation, 0); }
+  void matrix(const std::string& name, int64_t rows, int64_t cols, double deviation) {
+    tensor(name, fitting(cols, m_.mixed && wants_more_bits(name) ? T::q6_k : m_.type), {cols, rows}, deviation, 0);
+  }
   // Outputs are `gain` times as large as inputs.
   void projection(const std::string& name, int64_t rows, int64_t cols, double gain) {
     matrix(name, rows, cols, gain / std::sqrt(static_cast<double>(cols)));
   }
   void experts(const std::string& name, int64_t rows, int64_t cols, double gain) {
-    tensor(name, fitting(cols), {cols, rows, m_.experts}, gain / std::sqrt(static_cast<double>(cols)), 0);
+    tensor(name, fitting(cols, m_.type), {cols, rows, m_.experts}, gain / std::sqrt(static_cast<double>(cols)), 0);
   }
   void vector(const std::string& name, int64_t size, double deviation, double mean) { tensor(name, T::f32, {size}, deviation, mean); }
 
-  T fitting(int64_t cols) const {
-    const auto info = gguf::type_info(m_.type);
-    return info && cols % info->block_elements == 0 ? m_.type : T::f16;
+  T fitting(int64_t cols, T type) const {
+    const auto info = gguf::type_info(type);
+    return info && cols % info->block_elements == 0 ? type : T::f16;
+  }
+
+  // Layers of the first and last eighth, and every third between.
+  bool wants_more_bits(const std::string& name) const {
+    if (name == "output.weight") return true;
+    if (m_.type != T::q4_k || (!name.ends_with("attn_v.weight") && !name.ends_with("ffn_down.weight"))) return false;
+    const int64_t layer = std::atoll(name.c_str() + 4), eighth = m_.layers / 8;  // "blk.N."
+    return layer < eighth || layer >= 7 * m_.layers / 8 || (layer - eighth) % 3 == 2;
   }
 
   void tensor(const std::string& name, T type, const std::vector<int64_t>& dims, double deviation, double mean) {

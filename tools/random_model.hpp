@@ -20,6 +20,8 @@ struct RandomModel {
   int64_t window = 16;                            // where it has one
   int64_t state_dim = 16, key_heads = 2, value_heads = 4, attention_every = 2;  // where it has recurrent layers
   bool tied = false;
+  // As quantisers mix types: the output is Q6_K, and with Q4_K so are the values' and the second feed-forward matrices of half the layers.
+  bool mixed = false;
   uint64_t seed = 1;
 };
 
