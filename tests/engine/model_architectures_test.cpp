@@ -88,6 +88,38 @@ TEST_CASE("the same bits in every architecture whatever the chunks and threads")
   }
 }
 
+TEST_CASE("the same bits in every packed weight type whatever the chunks and threads") {
+  using T = gguf::TensorType;
+  for (const T type : {T::f32, T::bf16, T::q4_0, T::q4_1, T::q5_0, T::q5_1, T::q8_0, T::q2_k, T::q3_k, T::q4_k, T::q5_k, T::q6_k, T::iq4_nl, T::iq4_xs,
+                       T::mxfp4, T::iq2_s}) {
+    for (const char* architecture : {"qwen3", "qwen3moe"}) {
+      INFO(architecture << " " << gguf::type_info(type)->name);
+      RandomModel model;
+      model.architecture = architecture;
+      model.type = type;
+      model.width = model.ff = 256;
+      model.head_dim = 64;
+      model.layers = 1;
+      model.mixed = true;
+      const std::vector<std::byte> bytes = file_of(model);
+      const std::vector<int32_t> ids = random_ids(70, model.vocabulary, 3);
+      const auto single = load(bytes, 1), team = load(bytes, 3);
+      const std::vector<float> whole = scores_after(*single, ids, 70);
+      check_means_something(whole);
+      for (const int64_t chunk : {int64_t{1}, int64_t{5}, int64_t{64}}) CHECK(scores_after(*single, ids, chunk) == whole);
+      CHECK(scores_after(*team, ids, 33) == whole);
+      const auto reference = load(bytes, 1, compute::KvType::f16, "reference");
+      const std::vector<float> exact = scores_after(*reference, ids, 70);
+      double apart = 0, size = 0;
+      for (size_t i = 0; i < exact.size(); ++i) {
+        apart += std::pow(static_cast<double>(whole[i]) - static_cast<double>(exact[i]), 2);
+        size += std::pow(static_cast<double>(exact[i]), 2);
+      }
+      CHECK(std::sqrt(apart / size) < 0.05);  // what rounding inputs to eight bits does to random weights
+    }
+  }
+}
+
 TEST_CASE("a step that is aborted anywhere leaves no trace in any architecture") {
   for (const std::string& name : tools::random_architectures()) {
     INFO(name);

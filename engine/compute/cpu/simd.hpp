@@ -216,6 +216,7 @@ VIGIL_INLINE Floats load_some(const float* from, int64_t count) {
 }
 VIGIL_INLINE void store_some(float* to, Floats a, int64_t count) {
   if (count >= 16) return store(to, a);
+  if (count <= 0) return;
   float values[16];
   store(values, a);
   std::memcpy(to, values, static_cast<size_t>(count) * sizeof(float));
