@@ -88,10 +88,11 @@ TEST_CASE("the same bits in every architecture whatever the chunks and threads")
   }
 }
 
-TEST_CASE("the same bits in every packed weight type whatever the chunks and threads") {
+TEST_CASE("the same bits in every weight type whatever the chunks and threads") {
   using T = gguf::TensorType;
   for (const T type : {T::f32, T::bf16, T::q4_0, T::q4_1, T::q5_0, T::q5_1, T::q8_0, T::q2_k, T::q3_k, T::q4_k, T::q5_k, T::q6_k, T::iq4_nl, T::iq4_xs,
-                       T::mxfp4, T::iq2_s}) {
+                       T::mxfp4, T::iq1_s, T::iq1_m, T::iq2_xxs, T::iq2_xs, T::iq2_s, T::iq3_xxs, T::iq3_s, T::tq1_0, T::tq2_0, T::q1_0, T::q2_0,
+                       T::nvfp4}) {
     for (const char* architecture : {"qwen3", "qwen3moe"}) {
       INFO(architecture << " " << gguf::type_info(type)->name);
       RandomModel model;

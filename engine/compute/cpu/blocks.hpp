@@ -1,6 +1,7 @@
 // Readers of the little-endian fields inside weight blocks, at any alignment, and the walk over a row's blocks. Private to dequantise*.cpp.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -21,6 +22,15 @@ inline uint32_t load_u32(const std::byte* from) {
   return value;
 }
 inline float load_half(const std::byte* from) { return half_to_float(load_u16(from)); }
+
+// An unsigned 8-bit float with 4 exponent bits (bias 7) and 3 mantissa bits, as NVFP4 scales its sub-blocks. The code of all ones is no
+// number in that format; like a zero scale it gives zero weights.
+inline float unsigned_e4m3(uint8_t code) {
+  if ((code & 0x7f) == 0x7f) return 0.0f;
+  const int exponent = (code >> 3) & 15;
+  const int mantissa = code & 7;
+  return exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9) : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
+}
 
 // Calls decode(block, out) for each block of a row.
 template <int64_t elements, int64_t bytes, typename Decode>

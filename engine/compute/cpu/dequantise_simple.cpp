@@ -23,15 +23,6 @@ float times(float scale, int32_t code) { return scale * static_cast<float>(code)
 // The fifth bits of a 32-block stand in one word: bit j for column j.
 uint32_t fifth_bit(uint32_t word, int64_t column) { return ((word >> column) & 1u) << 4; }
 
-// An unsigned 8-bit float with 4 exponent bits (bias 7) and 3 mantissa bits, as NVFP4 scales its sub-blocks. The code of all ones is no
-// number in that format; like a zero scale it gives zero weights.
-float unsigned_e4m3(uint8_t code) {
-  if ((code & 0x7f) == 0x7f) return 0.0f;
-  const int exponent = (code >> 3) & 15;
-  const int mantissa = code & 7;
-  return exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9) : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
-}
-
 }  // namespace
 
 // Half scale, 16 bytes of nibbles: scale * (code - 8).

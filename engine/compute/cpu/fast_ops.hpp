@@ -34,8 +34,19 @@ class FastOps final : public ReferenceOps {
   // Rounded rows of in[rows, cols], as row(i) gives them afterwards. The op before may have left them.
   void quantise(Buffer in, int64_t rows, int64_t cols);
   QuantisedRow row(int64_t i) const { return quantised_row(rows_at_ + i * quantised_row_bytes(cols_), cols_); }
-  // The product of groups `first` to `end` of a packed matrix (of groups whose results begin at out column 0) with work_.rows.
-  void multiply(const Weight& weight, const std::byte* packed, int64_t first, int64_t end, int64_t weight_rows);
+  // A matrix of a product: packed, or as the file has it for types that are unpacked when used (panel_types.hpp).
+  struct Factor {
+    gguf::TensorType type;
+    int64_t rows, cols;
+    size_t row_bytes;
+    const std::byte* packed;
+    const std::byte* matrix;
+    int64_t group_bytes;
+  };
+  static bool is_fast(const Weight& weight);
+  static Factor factor_of(const Weight& weight, int64_t first_row, int64_t rows);
+  // The product of groups `first` to `end` with work_.rows.
+  void multiply(const Factor& factor, int64_t first, int64_t end);
   // Places (row, choice) in the order of their experts: expert e has work_.places[begins[e]] to [begins[e + 1] - 1]. Returns how many have any.
   int64_t sort_places(Buffer choice, int64_t places, int64_t experts);
   struct AttentionWork;

@@ -6,6 +6,7 @@
 
 #include "engine/compute/cpu/fast_ops.hpp"
 #include "engine/compute/cpu/packed.hpp"
+#include "engine/compute/cpu/panel_types.hpp"
 
 namespace vigil::compute::cpu {
 namespace {
@@ -45,16 +46,17 @@ void FastOps::quantise(Buffer in, int64_t rows, int64_t cols) {
   else share(rows, 1, round);
 }
 
-void FastOps::multiply(const Weight& weight, const std::byte* packed, int64_t first, int64_t end, int64_t weight_rows) {
-  const int64_t cols = weight.cols, group_bytes = packed_group_bytes(*packed_form(weight.type), cols);
+void FastOps::multiply(const Factor& factor, int64_t first, int64_t end) {
   const int64_t count = static_cast<int64_t>(work_.rows.size());
   const ProductRow* rows = work_.rows.data();
-  if (count < many_rows || is_float(weight.type)) {
+  const auto lanes_from = [&](int64_t group, int64_t groups) { return std::min(groups * group_rows, factor.rows - group * group_rows); };
+  if (factor.packed != nullptr && (count < many_rows || is_float(factor.type))) {
     for (int64_t g = first; g < end && !aborted(); ++g) {
-      kernels_.few(weight.type, packed + g * group_bytes, cols, rows, count, g * group_rows, std::min(group_rows, weight_rows - g * group_rows));
+      kernels_.few(factor.type, factor.packed + g * factor.group_bytes, factor.cols, rows, count, g * group_rows, lanes_from(g, 1));
     }
     return;
   }
+  const int64_t cols = factor.cols;
   float* memory = floats(2 * panel_floats(cols) + 16);
   memory += (64 - reinterpret_cast<uintptr_t>(memory) % 64) % 64 / sizeof(float);
   Panel panels[2];
@@ -63,14 +65,31 @@ void FastOps::multiply(const Weight& weight, const std::byte* packed, int64_t fi
     memory += panel_floats(cols);
   }
   for (int64_t g = first; g < end && !aborted(); g += 2) {
-    for (int64_t i = 0; i < 2 && g + i < end; ++i) kernels_.unpack(weight.type, packed + (g + i) * group_bytes, cols, panels[i]);
-    const int64_t lanes = std::min((std::min(end, g + 2) - g) * group_rows, weight_rows - g * group_rows);
-    kernels_.many(weight.type, panels, cols, rows, count, g * group_rows, lanes);
+    const int64_t groups = std::min<int64_t>(2, end - g);
+    for (int64_t i = 0; i < groups; ++i) {
+      if (factor.packed != nullptr) kernels_.unpack(factor.type, factor.packed + (g + i) * factor.group_bytes, cols, panels[i]);
+      else unpack_rows(factor.type, factor.matrix, factor.rows, factor.row_bytes, cols, (g + i) * group_rows, panels[i]);
+    }
+    kernels_.many(factor.type, panels, cols, rows, count, g * group_rows, lanes_from(g, groups));
   }
 }
 
+// Packed, or of a type that is unpacked from the file.
+bool FastOps::is_fast(const Weight& weight) { return weight.packed != nullptr || is_panel_type(weight.type); }
+
+FastOps::Factor FastOps::factor_of(const Weight& weight, int64_t first_row, int64_t rows) {
+  Factor factor{weight.type, rows, weight.cols, weight.row_bytes, nullptr, nullptr, 0};
+  if (weight.packed != nullptr) {
+    factor.group_bytes = packed_group_bytes(*packed_form(weight.type), weight.cols);
+    factor.packed = weight.packed + first_row / group_rows * factor.group_bytes;
+  } else {
+    factor.matrix = weight.address + static_cast<size_t>(first_row) * weight.row_bytes;
+  }
+  return factor;
+}
+
 void FastOps::matmul(const Weight& weight, Buffer in, Buffer out, int64_t rows) {
-  if (weight.packed == nullptr) return ReferenceOps::matmul(weight, in, out, rows);
+  if (!is_fast(weight)) return ReferenceOps::matmul(weight, in, out, rows);
   const int64_t cols = weight.cols;
   assert(in.floats >= rows * cols && out.floats >= rows * weight.rows);
   const bool floats_in = is_float(weight.type);
@@ -83,7 +102,7 @@ void FastOps::matmul(const Weight& weight, Buffer in, Buffer out, int64_t rows) 
       if (!floats_in) product.quantised = row(r);
       product.out = out.address + r * weight.rows;
     }
-    multiply(weight, weight.packed, first, end, weight.rows);
+    multiply(factor_of(weight, 0, weight.rows), first, end);
   });
   quantised_until_ = out.address == quantised_from_ ? 0 : ops_done_;
 }
@@ -107,7 +126,7 @@ int64_t FastOps::sort_places(Buffer choice, int64_t places, int64_t experts) {
 
 void FastOps::expert_matmul(const Weight& experts, int64_t out_cols, Buffer choice, int64_t used, ExpertInput kind, Buffer in, Buffer out,
                             int64_t rows) {
-  if (experts.packed == nullptr || out_cols % group_rows != 0) {
+  if (!is_fast(experts) || out_cols % group_rows != 0) {
     return ReferenceOps::expert_matmul(experts, out_cols, choice, used, kind, in, out, rows);
   }
   const int64_t cols = experts.cols, count = experts.rows / out_cols, groups = out_cols / group_rows;
@@ -131,8 +150,7 @@ void FastOps::expert_matmul(const Weight& experts, int64_t out_cols, Buffer choi
           if (!floats_in) product.quantised = row(source);
           product.out = out.address + place * out_cols;
         }
-        const int64_t group_bytes = packed_group_bytes(*packed_form(experts.type), cols);
-        multiply(experts, experts.packed + e * groups * group_bytes, low - before, high - before, out_cols);
+        multiply(factor_of(experts, e * out_cols, out_cols), low - before, high - before);
       }
       before += groups;
     }

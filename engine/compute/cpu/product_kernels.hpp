@@ -456,10 +456,14 @@ void many(TensorType type, const Panel panels[2], int64_t cols, const ProductRow
   switch (type) {
     case TensorType::q4_0: return many_of<TensorType::q4_0>(panels, cols, rows, count, first, lanes);
     case TensorType::q5_0: return many_of<TensorType::q5_0>(panels, cols, rows, count, first, lanes);
-    case TensorType::q8_0: case TensorType::iq4_nl: case TensorType::iq4_xs: case TensorType::mxfp4:
+    case TensorType::q8_0: case TensorType::iq4_nl: case TensorType::iq4_xs: case TensorType::mxfp4: case TensorType::iq1_s:
+    case TensorType::iq2_xxs: case TensorType::iq3_xxs: case TensorType::iq3_s: case TensorType::q1_0: case TensorType::q2_0:
+    case TensorType::tq1_0: case TensorType::tq2_0:
       return many_of<TensorType::q8_0>(panels, cols, rows, count, first, lanes);
     case TensorType::q4_1: case TensorType::q5_1: case TensorType::q4_k: case TensorType::q5_k:
       return many_of<TensorType::q4_k>(panels, cols, rows, count, first, lanes);
+    case TensorType::iq1_m: case TensorType::iq2_xs: case TensorType::iq2_s: case TensorType::nvfp4:
+      return many_any<TypeTraits{0, 0, 0, 7, true, false}>(panels, cols, rows, count, first, lanes);
     case TensorType::q2_k: return many_of<TensorType::q2_k>(panels, cols, rows, count, first, lanes);
     case TensorType::q3_k: return many_of<TensorType::q3_k>(panels, cols, rows, count, first, lanes);
     case TensorType::q6_k: return many_of<TensorType::q6_k>(panels, cols, rows, count, first, lanes);
