@@ -44,8 +44,9 @@ Result<void> apply(Options& options, std::string_view flag, std::string_view val
     return {};
   }
   if (flag == "--kv-type") {
-    if (value != "f16" && value != "f32") return Error{"--kv-type '" + std::string(value) + "' is not f16 or f32"};
-    options.runtime.kv_type = value == "f16" ? compute::KvType::f16 : compute::KvType::f32;
+    const auto type = compute::kv_type_named(value);
+    if (!type) return Error{"--kv-type '" + std::string(value) + "' is not f16, f32, q8_0 or q4_0"};
+    options.runtime.kv_type = *type;
     return {};
   }
   return Error{"unknown flag '" + std::string(flag) + "'"};

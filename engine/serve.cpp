@@ -102,7 +102,7 @@ class Server {
                    static_cast<long long>(runtime.context()), static_cast<long long>(model.config().trained_context));
     }
     say(protocol::Info{{{"context", std::to_string(runtime.context())},
-                        {"kv", options_.runtime.kv_type == compute::KvType::f16 ? "f16" : "f32"},
+                        {"kv", std::string(compute::name_of(options_.runtime.kv_type))},
                         {"slots", "1"},
                         {"engine", VIGIL_VERSION},
                         {"backend", std::string(runtime.backend().name())},

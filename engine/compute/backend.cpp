@@ -23,6 +23,23 @@ int usable_cores() {
 
 }  // namespace
 
+std::string_view name_of(KvType type) {
+  switch (type) {
+    case KvType::f16: return "f16";
+    case KvType::f32: return "f32";
+    case KvType::q8_0: return "q8_0";
+    case KvType::q4_0: return "q4_0";
+  }
+  return "";
+}
+
+std::optional<KvType> kv_type_named(std::string_view name) {
+  for (const KvType type : {KvType::f16, KvType::f32, KvType::q8_0, KvType::q4_0}) {
+    if (name_of(type) == name) return type;
+  }
+  return std::nullopt;
+}
+
 Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options) {
   if (options.backend != "auto" && options.backend != "cpu" && options.backend != "reference") {
     return Error{"--backend " + options.backend + " is not in this build; use auto, cpu or reference"};

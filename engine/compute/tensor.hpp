@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 #include "engine/gguf/tensor_type.hpp"
 
@@ -25,8 +27,11 @@ struct Buffer {
   int64_t floats = 0;
 };
 
-enum class KvType { f16, f32 };
-inline size_t element_bytes(KvType type) { return type == KvType::f16 ? 2 : 4; }
+// q8_0 and q4_0 as the weight types of these names: 32 values of a head with one half-precision scale.
+enum class KvType { f16, f32, q8_0, q4_0 };
+inline bool is_quantised(KvType type) { return type == KvType::q8_0 || type == KvType::q4_0; }
+std::string_view name_of(KvType type);
+std::optional<KvType> kv_type_named(std::string_view name);
 
 // Positions in a KV block. A block id stands for the same 64 positions in every layer and KV head.
 inline constexpr int64_t kv_block_positions = 64;
@@ -35,10 +40,20 @@ struct KvShape {
   KvType type = KvType::f16;
   int64_t layers = 0, kv_heads = 0, head_dim = 0;
   int64_t blocks = 0;
-  // What a head takes at one position, in whole vectors of 16.
+  // Values that a head takes at one position, in whole vectors of 16.
   int64_t head_width() const { return (head_dim + 15) / 16 * 16; }
+  // K, or V, of a head at one position; quantised types need a head_dim that is a multiple of 32.
+  size_t row_bytes() const {
+    switch (type) {
+      case KvType::f16: return static_cast<size_t>(head_width()) * 2;
+      case KvType::f32: return static_cast<size_t>(head_width()) * 4;
+      case KvType::q8_0: return static_cast<size_t>(head_dim / 32) * 34;
+      case KvType::q4_0: return static_cast<size_t>(head_dim / 32) * 18;
+    }
+    return 0;
+  }
   // One layer and one KV head of a block: K of 64 positions, then V. How the values lie within each is the backend's own.
-  size_t part_bytes() const { return static_cast<size_t>(2 * kv_block_positions * head_width()) * element_bytes(type); }
+  size_t part_bytes() const { return static_cast<size_t>(2 * kv_block_positions) * row_bytes(); }
   // Every layer and head of a block.
   size_t block_bytes() const { return part_bytes() * static_cast<size_t>(layers * kv_heads); }
   size_t bytes() const { return block_bytes() * static_cast<size_t>(blocks); }

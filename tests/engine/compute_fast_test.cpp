@@ -306,3 +306,29 @@ TEST_CASE("fast attention is the reference's after 4,096 and 32,768 positions") 
   check_attention(KvType::f16, 4096, 32);
   check_attention(KvType::f16, 32768, 16);
 }
+
+TEST_CASE("a quantised cache is read as its blocks say, and stays near the exact one") {
+  for (const KvType type : {KvType::q8_0, KvType::q4_0}) {
+    INFO(name_of(type));
+    for (const int64_t length : {1, 64, 130}) {
+      for (const int64_t dim : {32, 96, 128}) check_attention(type, length, dim);
+    }
+    check_attention(type, 200, 64, {0.3f, 40, {}});
+    const Floats exact = attend("reference", KvType::f32, 130, 130, 64, {0.3f, 0, {}}, nullptr);
+    const Floats rounded = attend("cpu", type, 130, 130, 64, {0.3f, 0, {}}, nullptr);
+    double apart = 0, size = 0;
+    for (size_t i = 0; i < exact.size(); ++i) {
+      apart += std::pow(static_cast<double>(rounded[i] - exact[i]), 2);
+      size += std::pow(static_cast<double>(exact[i]), 2);
+    }
+    CHECK(std::sqrt(apart / size) < (type == KvType::q8_0 ? 0.02 : 0.3));
+    CHECK(apart > 0);
+  }
+  for (const char* name : {"reference", "cpu"}) {
+    const auto backend = make_backend({name, 1});
+    REQUIRE(backend);
+    const auto refused = (*backend)->allocate_kv({KvType::q8_0, 1, 1, 40, 1});
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().find("multiple of 32") != std::string::npos);
+  }
+}

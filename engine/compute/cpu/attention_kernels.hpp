@@ -8,29 +8,61 @@ namespace vigil::compute::cpu::VIGIL_ISA {
 
 inline constexpr int64_t position_vectors = kv_block_positions / 16;
 
-template <KvType type>
-VIGIL_INLINE Floats load_kv_values(const std::byte* part, int64_t index) {
-  if constexpr (type == KvType::f32) return load(reinterpret_cast<const float*>(part) + index);
-  else return load_halves(reinterpret_cast<const uint16_t*>(part) + index);
-}
-
 VIGIL_INLINE int64_t padded(int64_t head_dim) { return (head_dim + 15) / 16 * 16; }
 
-// scores[n][64] = q K, the dimensions in ascending order.
+constexpr bool scaled(KvType type) { return type == KvType::q8_0 || type == KvType::q4_0; }
+
+VIGIL_INLINE const uint16_t* half_words(const std::byte* from) { return reinterpret_cast<const uint16_t*>(from); }
+
+VIGIL_INLINE Floats nibble_values(const uint8_t* from, bool high) {
+  const Ints both = load_bytes_unsigned(from);
+  return to_floats(subtract(high ? shift_right<4>(both) : bit_and(both, all(int32_t{15})), all(int32_t{8})));
+}
+
+// Dimension d of positions 16 i to 16 i + 15, before the scale.
+template <KvType type>
+VIGIL_INLINE Floats load_key(const std::byte* keys, int64_t head_dim, int64_t d, int64_t i) {
+  const std::byte* codes = keys + head_dim / 32 * kv_block_positions * 2;
+  if constexpr (type == KvType::f32) return load(reinterpret_cast<const float*>(keys) + d * kv_block_positions + 16 * i);
+  else if constexpr (type == KvType::f16) return load_halves(half_words(keys) + d * kv_block_positions + 16 * i);
+  else if constexpr (type == KvType::q8_0) return to_floats(load_bytes_signed(reinterpret_cast<const uint8_t*>(codes) + d * kv_block_positions + 16 * i));
+  else return nibble_values(reinterpret_cast<const uint8_t*>(codes) + (d / 32 * 16 + d % 16) * kv_block_positions + 16 * i, d % 32 >= 16);
+}
+
+// Dimensions d to d + 15 of position p, before the scale.
+template <KvType type>
+VIGIL_INLINE Floats load_value(const std::byte* values, int64_t head_dim, int64_t p, int64_t d) {
+  const std::byte* codes = values + head_dim / 32 * kv_block_positions * 2;
+  if constexpr (type == KvType::f32) return load(reinterpret_cast<const float*>(values) + p * padded(head_dim) + d);
+  else if constexpr (type == KvType::f16) return load_halves(half_words(values) + p * padded(head_dim) + d);
+  else if constexpr (type == KvType::q8_0) return to_floats(load_bytes_signed(reinterpret_cast<const uint8_t*>(codes) + p * head_dim + d));
+  else return nibble_values(reinterpret_cast<const uint8_t*>(codes) + (p * (head_dim / 32) + d / 32) * 16, d % 32 >= 16);
+}
+
+// scores[n][64] = q K, the dimensions in ascending order; quantised types are scaled after each 32.
 template <KvType type, int count>
 VIGIL_INLINE void score_block(const std::byte* keys, int64_t head_dim, const Query* queries, float (*scores)[kv_block_positions]) {
-  constexpr int vectors = registers >= 32 ? 4 : 1;  // at once, as many as the registers hold
+  constexpr int vectors = registers < 32 ? 1 : scaled(type) ? 2 : 4;  // at once, as many as the registers hold
   for (int64_t first = 0; first < position_vectors; first += vectors) {
-    Floats sums[count][vectors];
+    Floats sums[count][vectors], part[count][vectors];
     for (int n = 0; n < count; ++n) {
-      for (int i = 0; i < vectors; ++i) sums[n][i] = zero_floats();
+      for (int i = 0; i < vectors; ++i) sums[n][i] = part[n][i] = zero_floats();
     }
     for (int64_t d = 0; d < head_dim; ++d) {
+      auto& into = scaled(type) ? part : sums;
       Floats key[vectors];
-      for (int i = 0; i < vectors; ++i) key[i] = load_kv_values<type>(keys, d * kv_block_positions + (first + i) * 16);
+      for (int i = 0; i < vectors; ++i) key[i] = load_key<type>(keys, head_dim, d, first + i);
       for (int n = 0; n < count; ++n) {
         const Floats q = all(queries[n].values[d]);
-        for (int i = 0; i < vectors; ++i) sums[n][i] = fma(q, key[i], sums[n][i]);
+        for (int i = 0; i < vectors; ++i) into[n][i] = fma(q, key[i], into[n][i]);
+      }
+      if (!scaled(type) || d % 32 != 31) continue;
+      for (int i = 0; i < vectors; ++i) {
+        const Floats scale = load_halves(half_words(keys) + d / 32 * kv_block_positions + 16 * (first + i));
+        for (int n = 0; n < count; ++n) {
+          sums[n][i] = fma(part[n][i], scale, sums[n][i]);
+          part[n][i] = zero_floats();
+        }
       }
     }
     for (int n = 0; n < count; ++n) {
@@ -43,7 +75,6 @@ VIGIL_INLINE void score_block(const std::byte* keys, int64_t head_dim, const Que
 template <KvType type, int count>
 VIGIL_INLINE void add_values(const std::byte* values, int64_t head_dim, int64_t first, int64_t end, const float (*weights)[kv_block_positions],
                              Query* queries) {
-  const int64_t width = padded(head_dim);
   const auto dimensions = [&](auto vectors, int64_t d) {
     Floats sums[count][vectors.value];
     for (int n = 0; n < count; ++n) {
@@ -51,7 +82,10 @@ VIGIL_INLINE void add_values(const std::byte* values, int64_t head_dim, int64_t 
     }
     for (int64_t p = first; p < end; ++p) {
       Floats value[vectors.value];
-      for (int i = 0; i < vectors.value; ++i) value[i] = load_kv_values<type>(values, p * width + d + 16 * i);
+      for (int i = 0; i < vectors.value; ++i) {
+        value[i] = load_value<type>(values, head_dim, p, d + 16 * i);
+        if constexpr (scaled(type)) value[i] = multiply(value[i], all(_cvtsh_ss(half_words(values)[p * (head_dim / 32) + (d + 16 * i) / 32])));
+      }
       for (int n = 0; n < count; ++n) {
         const Floats weight = all(weights[n][p]);
         for (int i = 0; i < vectors.value; ++i) sums[n][i] = fma(weight, value[i], sums[n][i]);
@@ -62,6 +96,7 @@ VIGIL_INLINE void add_values(const std::byte* values, int64_t head_dim, int64_t 
     }
   };
   constexpr int most = registers >= 32 ? 4 : 1;
+  const int64_t width = padded(head_dim);
   int64_t d = 0;
   for (; d + 16 * most <= width; d += 16 * most) dimensions(std::integral_constant<int, most>{}, d);
   for (; d < width; d += 16) dimensions(std::integral_constant<int, 1>{}, d);
@@ -127,11 +162,21 @@ VIGIL_INLINE void attend_type(const KvBlock& block, int64_t head_dim, int64_t st
 }
 
 void attend_block(KvType type, const KvBlock& block, int64_t head_dim, int64_t start, float scale, Query* queries, int64_t count) {
-  if (type == KvType::f32) attend_type<KvType::f32>(block, head_dim, start, scale, queries, count);
-  else attend_type<KvType::f16>(block, head_dim, start, scale, queries, count);
+  switch (type) {
+    case KvType::f16: return attend_type<KvType::f16>(block, head_dim, start, scale, queries, count);
+    case KvType::f32: return attend_type<KvType::f32>(block, head_dim, start, scale, queries, count);
+    case KvType::q8_0: return attend_type<KvType::q8_0>(block, head_dim, start, scale, queries, count);
+    case KvType::q4_0: return attend_type<KvType::q4_0>(block, head_dim, start, scale, queries, count);
+  }
 }
 
-void store_kv(KvType type, const float* key, const float* value, int64_t head_dim, int64_t place, std::byte* keys, std::byte* values) {
+// Half-precision or float values of K go `kv_block_positions` apart.
+template <typename Value>
+VIGIL_INLINE void store_key(const Value* lanes, int64_t count, Value* to) {
+  for (int64_t i = 0; i < count; ++i) to[i * kv_block_positions] = lanes[i];
+}
+
+void store_floats(KvType type, const float* key, const float* value, int64_t head_dim, int64_t place, std::byte* keys, std::byte* values) {
   const int64_t width = padded(head_dim);
   for (int64_t d = 0; d < width; d += 16) {
     const Floats k = load_some(key + d, head_dim - d), v = load_some(value + d, head_dim - d);
@@ -139,15 +184,40 @@ void store_kv(KvType type, const float* key, const float* value, int64_t head_di
     if (type == KvType::f32) {
       float lanes[16];
       store(lanes, k);
-      for (int64_t i = 0; i < count; ++i) reinterpret_cast<float*>(keys)[(d + i) * kv_block_positions + place] = lanes[i];
+      store_key(lanes, count, reinterpret_cast<float*>(keys) + d * kv_block_positions + place);
       store(reinterpret_cast<float*>(values) + place * width + d, v);
     } else {
       uint16_t lanes[16];
       store_halves(lanes, k);
-      for (int64_t i = 0; i < count; ++i) reinterpret_cast<uint16_t*>(keys)[(d + i) * kv_block_positions + place] = lanes[i];
+      store_key(lanes, count, reinterpret_cast<uint16_t*>(keys) + d * kv_block_positions + place);
       store_halves(reinterpret_cast<uint16_t*>(values) + place * width + d, v);
     }
   }
+}
+
+// Blocks of 32 as the weight types have them: two bytes of scale, then the codes.
+void store_quantised(KvType type, const float* key, const float* value, int64_t head_dim, int64_t place, std::byte* keys, std::byte* values) {
+  const int64_t blocks = head_dim / 32, bytes = type == KvType::q8_0 ? 32 : 16;
+  std::byte* key_codes = keys + blocks * kv_block_positions * 2;
+  std::byte* value_codes = values + blocks * kv_block_positions * 2;
+  for (int64_t b = 0; b < blocks; ++b) {
+    std::byte block[34];
+    const auto quantise = [&](const float* from) {
+      if (type == KvType::q8_0) quantise_q8_0(from, block);
+      else quantise_q4_0(from, block);
+    };
+    quantise(key + 32 * b);
+    __builtin_memcpy(keys + (b * kv_block_positions + place) * 2, block, 2);
+    for (int64_t i = 0; i < bytes; ++i) key_codes[(b * bytes + i) * kv_block_positions + place] = block[2 + i];
+    quantise(value + 32 * b);
+    __builtin_memcpy(values + (place * blocks + b) * 2, block, 2);
+    __builtin_memcpy(value_codes + (place * blocks + b) * bytes, block + 2, static_cast<size_t>(bytes));
+  }
+}
+
+void store_kv(KvType type, const float* key, const float* value, int64_t head_dim, int64_t place, std::byte* keys, std::byte* values) {
+  if (scaled(type)) store_quantised(type, key, value, head_dim, place, keys, values);
+  else store_floats(type, key, value, head_dim, place, keys, values);
 }
 
 }  // namespace vigil::compute::cpu::VIGIL_ISA

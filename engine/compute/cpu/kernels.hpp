@@ -1,6 +1,7 @@
 // The arithmetic of the reference backend on plain arrays, free of threads and handles, so that a test can hold it against a formula.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include <span>
@@ -21,6 +22,11 @@ void gate_row(Gate kind, float* gate, const float* up, int64_t cols);
 float sigmoid(float value);
 // `angles` holds cos and sin in turn, one pair per turned pair of values.
 void rope_head(RopeKind kind, const float* angles, int64_t rotated, float* head);
+
+// 32 values as one block of the weight type of the name: for Q8_0 the largest magnitude is level 127, for Q4_0 the value of the largest
+// magnitude is level -8. `to` at any alignment.
+void quantise_q8_0(const float* values, std::byte* to);
+void quantise_q4_0(const float* values, std::byte* to);
 
 // Softmax-weighted sum over KV blocks in ascending order, without ever holding all scores: each block rescales what stands when it
 // brings a larger maximum (Milakov and Gimelshein 2018).

@@ -73,6 +73,10 @@ Result<Buffer> ReferenceBackend::allocate(int64_t floats) {
 }
 
 Result<KvCache> ReferenceBackend::allocate_kv(const KvShape& shape) {
+  if (is_quantised(shape.type) && shape.head_dim % 32 != 0) {
+    return Error{"a KV cache of type " + std::string(name_of(shape.type)) + " needs heads of a multiple of 32 values, not " +
+                 std::to_string(shape.head_dim) + "; use f16"};
+  }
   Result<std::byte*> memory = take(shape.bytes());
   if (!memory) return Error{"KV cache: " + memory.error()};
   return KvCache{shape, *memory};

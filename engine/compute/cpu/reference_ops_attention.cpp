@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "engine/compute/cpu/dequantise.hpp"
 #include "engine/compute/cpu/half.hpp"
 #include "engine/compute/cpu/reference_ops.hpp"
 
@@ -15,20 +16,35 @@ std::byte* kv_part(const KvCache& cache, int64_t block, int64_t layer, int64_t h
   return cache.address + static_cast<size_t>((block * shape.layers + layer) * shape.kv_heads + head) * shape.part_bytes();
 }
 
-void store_kv(KvType type, const float* values, int64_t count, std::byte* to) {
-  if (type == KvType::f32) {
-    std::memcpy(to, values, static_cast<size_t>(count) * sizeof(float));
-    return;
+// `count` values at one position, at `to`.
+void store_kv_row(KvType type, const float* values, int64_t count, std::byte* to) {
+  switch (type) {
+    case KvType::f32: std::memcpy(to, values, static_cast<size_t>(count) * sizeof(float)); return;
+    case KvType::f16: {
+      uint16_t* halves = reinterpret_cast<uint16_t*>(to);
+      for (int64_t i = 0; i < count; ++i) halves[i] = float_to_half(values[i]);
+      return;
+    }
+    case KvType::q8_0:
+      for (int64_t b = 0; b < count / 32; ++b) quantise_q8_0(values + 32 * b, to + 34 * b);
+      return;
+    case KvType::q4_0:
+      for (int64_t b = 0; b < count / 32; ++b) quantise_q4_0(values + 32 * b, to + 18 * b);
+      return;
   }
-  uint16_t* halves = reinterpret_cast<uint16_t*>(to);
-  for (int64_t i = 0; i < count; ++i) halves[i] = float_to_half(values[i]);
 }
 
-const float* load_kv(KvType type, const std::byte* from, int64_t count, float* scratch) {
-  if (type == KvType::f32) return reinterpret_cast<const float*>(from);
-  const uint16_t* halves = reinterpret_cast<const uint16_t*>(from);
-  for (int64_t i = 0; i < count; ++i) scratch[i] = half_to_float(halves[i]);
-  return scratch;
+void load_kv_row(KvType type, const std::byte* from, int64_t count, float* to) {
+  switch (type) {
+    case KvType::f32: std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float)); return;
+    case KvType::f16: {
+      const uint16_t* halves = reinterpret_cast<const uint16_t*>(from);
+      for (int64_t i = 0; i < count; ++i) to[i] = half_to_float(halves[i]);
+      return;
+    }
+    case KvType::q8_0: dequantise_row(gguf::TensorType::q8_0, from, count, to); return;
+    case KvType::q4_0: dequantise_row(gguf::TensorType::q4_0, from, count, to); return;
+  }
 }
 
 }  // namespace
@@ -51,7 +67,7 @@ void ReferenceOps::rope_and_store(const Rope& rope, Buffer angles, Buffer q, Buf
                                   int64_t heads, int64_t rows) {
   const KvShape& shape = cache.shape;
   const int64_t dim = shape.head_dim;
-  const size_t row_bytes = static_cast<size_t>(dim) * element_bytes(shape.type);
+  const size_t row_bytes = shape.row_bytes();
   assert(q.floats >= rows * heads * dim && k.floats >= rows * shape.kv_heads * dim && v.floats >= rows * shape.kv_heads * dim);
   each(rows, [&](int64_t r) {
     const float* turn = angles.address + r * rope.rotated;
@@ -62,8 +78,8 @@ void ReferenceOps::rope_and_store(const Rope& rope, Buffer angles, Buffer q, Buf
       float* key = k.address + (r * shape.kv_heads + h) * dim;
       rope_head(rope.kind, turn, rope.rotated, key);
       std::byte* part = kv_part(cache, block, layer, h);
-      store_kv(shape.type, key, dim, part + place * row_bytes);
-      store_kv(shape.type, v.address + (r * shape.kv_heads + h) * dim, dim, part + shape.part_bytes() / 2 + place * row_bytes);
+      store_kv_row(shape.type, key, dim, part + place * row_bytes);
+      store_kv_row(shape.type, v.address + (r * shape.kv_heads + h) * dim, dim, part + shape.part_bytes() / 2 + place * row_bytes);
     }
   });
 }
@@ -94,9 +110,13 @@ void ReferenceOps::attend(Buffer q, const KvCache& cache, int64_t layer, int64_t
     const int64_t skipped = std::max<int64_t>(0, oldest - start);  // positions of the first block that the window has left behind
     const int64_t positions = std::min(kv_block_positions, length - start) - skipped;
     const std::byte* part = kv_part(cache, block_of(row, start / kv_block_positions), layer, kv_head);
-    const std::byte* first = part + static_cast<size_t>(skipped * dim) * element_bytes(shape.type);
-    const float* keys = load_kv(shape.type, first, positions * dim, floats);
-    const float* values = load_kv(shape.type, first + shape.part_bytes() / 2, positions * dim, floats + block_floats);
+    float* keys = floats;
+    float* values = floats + block_floats;
+    for (int64_t p = 0; p < positions; ++p) {
+      const std::byte* key = part + static_cast<size_t>(skipped + p) * shape.row_bytes();
+      load_kv_row(shape.type, key, dim, keys + p * dim);
+      load_kv_row(shape.type, key + shape.part_bytes() / 2, dim, values + p * dim);
+    }
     for (int64_t g = 0; g < group; ++g) {
       sums_[static_cast<size_t>(g)].add_block(q.address + (first_head + g) * dim, keys, values, positions, rule.scale);
     }
