@@ -19,6 +19,7 @@ struct Keyed {
 Value key_of(Interpreter& in, const Value& value, const Value* path, bool exact) {
   const auto folded = [&](const Value& key) { return !exact && key.is(Type::string) ? Value::of(change_case(in, *key.string, Case::lower)) : key; };
   if (!path || path->is(Type::none)) return folded(value);
+  if (path->is(Type::string)) in.work.charge(path->string->size / 64);
   if (!path->is(Type::string) || path->string->view().find(',') == std::string_view::npos) return folded(attribute_path(in, value, *path));
   const String* comma = view_string(in.heap, ",", Source::fixed);
   const Value parts = split(in, *path->string, comma, -1, Side::left);
@@ -37,7 +38,6 @@ std::vector<Keyed> keyed(Interpreter& in, const Items& items, const Value* path,
 
 void order(Interpreter& in, std::vector<Keyed>& all, bool reverse) {
   std::stable_sort(all.begin(), all.end(), [&](const Keyed& a, const Keyed& b) {
-    if (a.key.is(Type::string)) in.work.charge(a.key.string->size / 64);
     return compare(in.work, reverse ? b.key : a.key, reverse ? a.key : b.key) == -1;
   });
 }
@@ -90,8 +90,8 @@ Value unique(Interpreter& in, const Value& input, const Arguments& given) {
   Dict* seen = in.heap.make<Dict>();
   Sequence* out = new_sequence(in.heap, 0, Sequence::Flavor::generator);
   for (const Keyed& one : all) {
-    if (find(*seen, one.key)) continue;
-    put(in.heap, *seen, one.key, Value::none());
+    if (find(in.work, *seen, one.key)) continue;
+    put(in.work, in.heap, *seen, one.key, Value::none());
     append(in.heap, *out, one.value);
   }
   return Value::of(out);

@@ -108,7 +108,7 @@ Value format(Interpreter& in, const Value& input, const Arguments& given) {
   if (given.named_count() == 0) return text(format_percent(in, form, list_of(in, {given.count() > 0 ? &given.at(0) : nullptr, given.count()}, Sequence::Flavor::tuple)));
   if (given.count() > 0) fail("can't handle positional and keyword arguments at the same time");
   Dict* named = in.heap.make<Dict>();
-  for (size_t i = 0; i < given.named_count(); ++i) put(in.heap, *named, Value::of(given.named(i).name), given.named(i).value);
+  for (size_t i = 0; i < given.named_count(); ++i) put(in.work, in.heap, *named, Value::of(given.named(i).name), given.named(i).value);
   return text(format_percent(in, form, Value::of(named)));
 }
 
@@ -118,6 +118,7 @@ Value truncate(Interpreter& in, const Value& input, const Arguments& given) {
   const int64_t length = given.integer_or(0, "length", 255), leeway = given.integer_or(3, "leeway", 5);
   const String* end = given.string_or_null(2, "end");
   if (!end) end = view_string(in.heap, "...", Source::fixed);
+  in.work.charge(end->size / 64);
   const int64_t room = length - static_cast<int64_t>(characters(*end));
   if (room < 0 || leeway < 0) fail("truncate: the length is below that of the end");
   in.work.charge_bytes(all.size);

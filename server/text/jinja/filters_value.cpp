@@ -22,8 +22,9 @@ Value defaulted(Interpreter& in, const Value& input, const Arguments& given) {
 }
 
 // The text of a number as Python's int() and float() take it: white space around, underscores between digits.
-bool number_text(const String& text, std::string& out) {
-  const Span span = strip(text, nullptr, Side::both);
+bool number_text(Work& work, const String& text, std::string& out) {
+  work.charge(text.size / 16);
+  const Span span = strip(work, text, nullptr, Side::both);
   const std::string_view view = text.view().substr(span.begin, span.end - span.begin);
   if (view.empty() || view.size() > 400 || view.front() == '_' || view.back() == '_' || view.find("__") != std::string_view::npos) return false;
   for (const char c : view) {
@@ -32,17 +33,17 @@ bool number_text(const String& text, std::string& out) {
   return true;
 }
 
-bool read_real(const String& text, double& out) {
+bool read_real(Work& work, const String& text, double& out) {
   std::string digits;
-  if (!number_text(text, digits) || digits.find_first_of("xXpP()") != std::string::npos) return false;
+  if (!number_text(work, text, digits) || digits.find_first_of("xXpP()") != std::string::npos) return false;
   char* end = nullptr;
   out = std::strtod(digits.c_str(), &end);
   return end == digits.c_str() + digits.size();
 }
 
-bool read_integer(const String& text, int base, int64_t& out) {
+bool read_integer(Work& work, const String& text, int base, int64_t& out) {
   std::string digits;
-  if (!number_text(text, digits)) return false;
+  if (!number_text(work, text, digits)) return false;
   char* end = nullptr;
   errno = 0;
   if (base == 2 && (digits.starts_with("0b") || digits.starts_with("0B"))) digits.erase(0, 2);
@@ -51,7 +52,7 @@ bool read_integer(const String& text, int base, int64_t& out) {
   return errno == 0 && end == digits.c_str() + digits.size();
 }
 
-Value to_integer(Interpreter&, const Value& input, const Arguments& given) {
+Value to_integer(Interpreter& in, const Value& input, const Arguments& given) {
   given.expect({"default", "base"});
   const Value* otherwise = given.find(0, "default");
   const int64_t base = given.integer_or(1, "base", 10);
@@ -60,20 +61,20 @@ Value to_integer(Interpreter&, const Value& input, const Arguments& given) {
   int64_t out = 0;
   double real = 0;
   if (input.is_integral()) return Value::of(input.integral(), input.typed);
-  if (input.is(Type::string) && read_integer(*input.string, static_cast<int>(base), out)) return Value::of(out, source_of(input) != Source::fixed);
-  if (input.is(Type::real) || (input.is(Type::string) && read_real(*input.string, real))) {
+  if (input.is(Type::string) && read_integer(in.work, *input.string, static_cast<int>(base), out)) return Value::of(out, source_of(input) != Source::fixed);
+  if (input.is(Type::real) || (input.is(Type::string) && read_real(in.work, *input.string, real))) {
     if (input.is(Type::real)) real = input.real;
     if (std::fabs(real) < 9.2e18) return Value::of(static_cast<int64_t>(real), source_of(input) != Source::fixed);
   }
   return otherwise ? *otherwise : Value::of(int64_t{0});
 }
 
-Value to_real(Interpreter&, const Value& input, const Arguments& given) {
+Value to_real(Interpreter& in, const Value& input, const Arguments& given) {
   given.expect({"default"});
   if (input.is(Type::undefined)) fail_undefined(input);
   double out = 0;
   if (input.is_number()) return Value::of(input.number(), input.typed);
-  if (input.is(Type::string) && read_real(*input.string, out)) return Value::of(out, source_of(input) != Source::fixed);
+  if (input.is(Type::string) && read_real(in.work, *input.string, out)) return Value::of(out, source_of(input) != Source::fixed);
   const Value* otherwise = given.find(0, "default");
   return otherwise ? *otherwise : Value::of(0.0);
 }

@@ -146,6 +146,7 @@ Value field_value(Interpreter& in, std::string_view path, const Arguments& given
   } else {
     found = given.find(given.count(), name);
   }
+  in.work.charge(given.named_count() / 16);
   if (!found) fail("format(): there is no argument for the field '" + std::string(name) + "'");
   Value out = *found;
   for (size_t at = head; at < path.size();) {

@@ -42,15 +42,15 @@ Dict* members(Interpreter& in, const Arguments& given) {
   if (given.count() == 1 && given.at(0).is(Type::dict)) {
     const Dict& from = *given.at(0).dict;
     in.work.charge(from.size);
-    for (size_t i = 0; i < from.size; ++i) put(in.heap, *out, from.entries[i].key, from.entries[i].value);
+    for (size_t i = 0; i < from.size; ++i) put(in.work, in.heap, *out, from.entries[i].key, from.entries[i].value);
   } else if (given.count() == 1) {
     for (const Value& one : iterate(in, given.at(0))) {
       const Items both = iterate(in, one);
       if (both.size != 2) fail(std::string(given.function()) + "(): an element is no pair");
-      put(in.heap, *out, both.data[0], both.data[1]);
+      put(in.work, in.heap, *out, both.data[0], both.data[1]);
     }
   }
-  for (size_t i = 0; i < given.named_count(); ++i) put(in.heap, *out, Value::of(given.named(i).name), given.named(i).value);
+  for (size_t i = 0; i < given.named_count(); ++i) put(in.work, in.heap, *out, Value::of(given.named(i).name), given.named(i).value);
   return out;
 }
 

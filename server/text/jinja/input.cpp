@@ -2,6 +2,7 @@
 #include "server/text/jinja/input.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "server/json/json.hpp"
 
@@ -43,7 +44,7 @@ class Reader {
         Dict* out = heap_.make<Dict>();
         for (const auto& [key, value] : json.items()) {
           const bool role = key == "role" && value.is_string() && is_role(value.get_ref<const std::string&>());
-          put(heap_, *out, Value::of(read_text(key)), role ? Value::of(view_or_copy(value.get_ref<const std::string&>(), Source::fixed)) : read(value, depth + 1));
+          put(work_, heap_, *out, Value::of(read_text(key)), role ? Value::of(view_or_copy(value.get_ref<const std::string&>(), Source::fixed)) : read(value, depth + 1));
         }
         out->typed = typed_;
         return Value::of(out);
@@ -77,6 +78,7 @@ class Reader {
   }
 
   Heap& heap_;
+  Work work_{std::numeric_limits<uint64_t>::max()};  // the input's own size bounds it
   Source source_;
   bool typed_;
   Texts texts_;

@@ -71,6 +71,7 @@ Value Interpreter::evaluate(const Expression& expression) {
 }
 
 Value Interpreter::evaluate_name(const Expression& expression) {
+  work.charge(expression.places.size / 16);
   Frame* frame = frame_;
   uint32_t hops = 0;
   for (const Place& place : expression.places) {
@@ -87,7 +88,7 @@ Value Interpreter::evaluate_collection(const Expression& expression) {
     Dict* dict = heap.make<Dict>();
     for (size_t i = 0; i < expression.items.size; i += 2) {
       const Value key = evaluate(*expression.items[i]);
-      put(heap, *dict, key, evaluate(*expression.items[i + 1]));
+      put(work, heap, *dict, key, evaluate(*expression.items[i + 1]));
     }
     return Value::of(dict);
   }

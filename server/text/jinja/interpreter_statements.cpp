@@ -12,6 +12,8 @@ using StatementKind = Statement::Kind;
 
 namespace {
 
+constexpr size_t slots_a_step = 8;
+
 Frame* new_frame(Heap& heap, uint32_t slots, Frame* around) {
   Frame* out = heap.make<Frame>();
   out->slots = heap.array<Value>(slots);
@@ -96,7 +98,10 @@ const String* Interpreter::captured(List<Statement*> body) {
   return inner.finish();
 }
 
-void Interpreter::clear(const Scope& scope) { std::fill(frame_->slots + scope.begin, frame_->slots + scope.own_end, unset()); }
+void Interpreter::clear(const Scope& scope) {
+  work.charge((scope.own_end - scope.begin) / slots_a_step);
+  std::fill(frame_->slots + scope.begin, frame_->slots + scope.own_end, unset());
+}
 
 void Interpreter::execute_set_block(const Statement& statement) {
   clear(statement.scope);
@@ -122,7 +127,7 @@ void Interpreter::assign(const Target& target, const Value& value) {
     case Target::Kind::attribute: {
       const Value object = evaluate(*target.object);
       if (!object.is(Type::space)) fail("cannot assign attribute on non-namespace object");
-      put(heap, *object.dict, Value::of(target.name), value);
+      put(work, heap, *object.dict, Value::of(target.name), value);
       return;
     }
     case Target::Kind::tuple: {
@@ -180,6 +185,7 @@ Value Interpreter::call_loop(Loop& loop, const Arguments& arguments) {
   Frame* before = std::exchange(frame_, loop.frame);
   Builder inner(heap);
   Builder* outer = std::exchange(writing_, &inner);
+  work.charge((statement.scope.end - statement.scope.begin) / slots_a_step);
   const std::vector<Value> kept(frame_->slots + statement.scope.begin, frame_->slots + statement.scope.end);
   const size_t index = loop.index;
   execute_loop(statement, *arguments.find(0, "iterable"), loop.depth + 1);
@@ -192,6 +198,7 @@ Value Interpreter::call_loop(Loop& loop, const Arguments& arguments) {
 
 Value Interpreter::call_macro(const Macro& macro, const Arguments& arguments) {
   const Routine& routine = *macro.routine;
+  work.charge(routine.slots / slots_a_step);
   Frame* before = std::exchange(frame_, new_frame(heap, routine.slots, macro.frame));
   const uint32_t line = line_;
   bind_parameters(routine, arguments);
@@ -212,13 +219,14 @@ void Interpreter::bind_parameters(const Routine& routine, const Arguments& argum
     const Named& named = arguments.named(i);
     size_t at = 0;
     while (at < parameters && routine.parameters[at]->view() != named.name->view()) ++at;
+    work.charge(at / 4 + named.name->size / 64);
     if (at < parameters) {
       if (at < given) fail(name + " got multiple values for argument '" + std::string(named.name->view()) + "'");
       slots[routine.parameter_slots[at]] = named.value;
     } else if (named.name->view() == "caller" && routine.caller_slot >= 0) {
       slots[routine.caller_slot] = named.value;
     } else if (surplus) {
-      put(heap, *surplus, Value::of(named.name), named.value);
+      put(work, heap, *surplus, Value::of(named.name), named.value);
     } else {
       fail(name + " takes no keyword argument '" + std::string(named.name->view()) + "'");
     }

@@ -90,7 +90,8 @@ class Lexer {
       String text;
       text.data = text_.data() + begin;
       text.size = end - begin;
-      end = begin + strip(text, nullptr, Side::right).end;
+      Work work{text.size};  // white space costs none
+      end = begin + strip(work, text, nullptr, Side::right).end;
     } else if (sign != '+' && !variable) {
       size_t line = end;
       while (line > begin && text_[line - 1] != '\n') --line;

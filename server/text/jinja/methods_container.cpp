@@ -144,9 +144,9 @@ Value dict_view(Interpreter& in, const Value& self, const Arguments& given) {
   return Value::of(out);
 }
 
-Value dict_get(Interpreter&, const Value& self, const Arguments& given) {
+Value dict_get(Interpreter& in, const Value& self, const Arguments& given) {
   given.expect({"key", "default"}, 1);
-  if (const Value* found = find(*self.dict, *given.find(0, "key"))) return *found;
+  if (const Value* found = find(in.work, *self.dict, *given.find(0, "key"))) return *found;
   const Value* otherwise = given.find(1, "default");
   return otherwise ? *otherwise : Value::none();
 }
@@ -156,9 +156,9 @@ Value dict_pop(Interpreter& in, const Value& self, const Arguments& given) {
   given.expect({"key", "default"}, 1);
   const Value& key = *given.find(0, "key");
   in.work.charge(self.dict->size / 4 + 1);
-  if (const Value* found = find(*self.dict, key)) {
+  if (const Value* found = find(in.work, *self.dict, key)) {
     const Value out = *found;
-    remove(*self.dict, key);
+    remove(in.work, *self.dict, key);
     return out;
   }
   const Value* otherwise = given.find(1, "default");
@@ -173,9 +173,9 @@ Value dict_update(Interpreter& in, const Value& self, const Arguments& given) {
     const Value& more = given.at(0);
     if (!more.is(Type::dict)) fail("update() takes a mapping here, not " + type_name(more));
     in.work.charge(more.dict->size);
-    for (size_t i = 0, size = more.dict->size; i < size; ++i) put(in.heap, *self.dict, more.dict->entries[i].key, more.dict->entries[i].value);
+    for (size_t i = 0, size = more.dict->size; i < size; ++i) put(in.work, in.heap, *self.dict, more.dict->entries[i].key, more.dict->entries[i].value);
   }
-  for (size_t i = 0; i < given.named_count(); ++i) put(in.heap, *self.dict, Value::of(given.named(i).name), given.named(i).value);
+  for (size_t i = 0; i < given.named_count(); ++i) put(in.work, in.heap, *self.dict, Value::of(given.named(i).name), given.named(i).value);
   return Value::none();
 }
 
@@ -183,10 +183,10 @@ Value dict_setdefault(Interpreter& in, const Value& self, const Arguments& given
   need_mutable(in, given, self);
   given.expect({"key", "default"}, 1);
   const Value& key = *given.find(0, "key");
-  if (const Value* found = find(*self.dict, key)) return *found;
+  if (const Value* found = find(in.work, *self.dict, key)) return *found;
   const Value* otherwise = given.find(1, "default");
   const Value value = otherwise ? *otherwise : Value::none();
-  put(in.heap, *self.dict, key, value);
+  put(in.work, in.heap, *self.dict, key, value);
   return value;
 }
 
@@ -194,7 +194,7 @@ Value dict_copy(Interpreter& in, const Value& self, const Arguments& given) {
   given.expect({});
   in.work.charge(self.dict->size);
   Dict* out = in.heap.make<Dict>();
-  for (size_t i = 0; i < self.dict->size; ++i) put(in.heap, *out, self.dict->entries[i].key, self.dict->entries[i].value);
+  for (size_t i = 0; i < self.dict->size; ++i) put(in.work, in.heap, *out, self.dict->entries[i].key, self.dict->entries[i].value);
   out->typed = self.dict->typed;
   return Value::of(out);
 }

@@ -77,6 +77,7 @@ Value without_affix(Interpreter& in, const Value& self, const Arguments& given) 
   given.expect({"affix"}, 1);
   const String& affix = required(given, 0, "affix");
   const String& all = *self.string;
+  in.work.charge(affix.size / 64);
   if (side == Side::left) return text(all.view().starts_with(affix.view()) ? slice(in.heap, all, affix.size, all.size) : &all);
   return text(all.view().ends_with(affix.view()) ? slice(in.heap, all, 0, all.size - affix.size) : &all);
 }
@@ -88,7 +89,7 @@ Value partitioned(Interpreter& in, const Value& self, const Arguments& given) {
   const String& all = *self.string;
   if (separator.size == 0) fail("empty separator");
   in.work.charge_bytes(all.size);
-  const size_t at = from == Side::left ? all.view().find(separator.view()) : all.view().rfind(separator.view());
+  const size_t at = from == Side::left ? find_first(in.work, all.view(), separator.view()) : find_last(in.work, all.view(), separator.view());
   const Value empty = text(view_string(in.heap, "", Source::fixed));
   Value parts[3] = {self, empty, empty};
   if (at != std::string_view::npos) {

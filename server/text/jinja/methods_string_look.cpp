@@ -34,8 +34,9 @@ Value has_affix(Interpreter& in, const Value& self, const Arguments& given) {
   if (given.count() > 1) part = part_of(in, *self.string, given);
   if (part.begin > part.end) return Value::of(false);
   const std::string_view view = self.string->view().substr(part.begin, part.end - part.begin);
-  const auto has = [&view](const Value& affix) {
+  const auto has = [&view, &in](const Value& affix) {
     if (!affix.is(Type::string)) fail("startswith and endswith take a str or a tuple of str, not " + type_name(affix));
+    in.work.charge(affix.string->size / 64);
     return side == Side::left ? view.starts_with(affix.string->view()) : view.ends_with(affix.string->view());
   };
   const Value& affix = *given.find(0, "affix");
@@ -56,7 +57,7 @@ Value found(Interpreter& in, const Value& self, const Arguments& given) {
   size_t at = std::string_view::npos;
   if (part.begin <= part.end) {
     const std::string_view view = all.view().substr(part.begin, part.end - part.begin);
-    at = from == Side::left ? view.find(wanted->view()) : view.rfind(wanted->view());
+    at = from == Side::left ? find_first(in.work, view, wanted->view()) : find_last(in.work, view, wanted->view());
   }
   if (at == std::string_view::npos) {
     if (must) fail("substring not found");
@@ -80,7 +81,7 @@ Value counted(Interpreter& in, const Value& self, const Arguments& given) {
   if (all.ascii != 1) all.ascii = -1;
   if (wanted->size == 0) return Value::of(static_cast<int64_t>(characters(all)) + 1);
   int64_t count = 0;
-  for (size_t at = all.view().find(wanted->view()); at != std::string_view::npos; at = all.view().find(wanted->view(), at + wanted->size)) ++count;
+  for (size_t at = find_first(in.work, all.view(), wanted->view()); at != std::string_view::npos; at = find_first(in.work, all.view(), wanted->view(), at + wanted->size)) ++count;
   return Value::of(count);
 }
 
@@ -98,8 +99,9 @@ Value all_are(Interpreter& in, const Value& self, const Arguments& given) {
   return Value::of(all_characters(*self.string, is));
 }
 
-Value ascii(Interpreter&, const Value& self, const Arguments& given) {
+Value ascii(Interpreter& in, const Value& self, const Arguments& given) {
   given.expect({});
+  in.work.charge(self.string->size / 64);
   return Value::of(is_ascii(*self.string));
 }
 

@@ -95,6 +95,7 @@ void fail_undefined(const Value& value) {
 }
 
 Value attribute(Interpreter& in, const Value& of, const String& name, size_t hash, int method) {
+  in.work.charge(name.size / 64);
   switch (of.type) {
     case Type::undefined: fail_undefined(of);
     case Type::dict:
@@ -117,7 +118,10 @@ Value attribute(Interpreter& in, const Value& of, const String& name, size_t has
   return Value::undefined(&name);
 }
 
-Value attribute(Interpreter& in, const Value& of, const String& name) { return attribute(in, of, name, hash_text(name.view()), method_number(name.view())); }
+Value attribute(Interpreter& in, const Value& of, const String& name) {
+  in.work.charge(name.size / 64);
+  return attribute(in, of, name, hash_text(name.view()), method_number(name.view()));
+}
 
 Value item(Interpreter& in, const Value& of, const Value& key) {
   if (of.is(Type::undefined)) fail_undefined(of);
@@ -125,7 +129,7 @@ Value item(Interpreter& in, const Value& of, const Value& key) {
   if (of.is(Type::dict)) {
     const bool possible = !key.is(Type::dict) && (!key.is(Type::sequence) || key.sequence->flavor == Sequence::Flavor::tuple);
     if (possible) {
-      if (const Value* found = find(*of.dict, key)) return *found;
+      if (const Value* found = find(in.work, *of.dict, key)) return *found;
     }
   } else if (key.is_integral()) {
     if (of.is(Type::sequence) && subscriptable(*of.sequence)) {
@@ -174,6 +178,7 @@ Value attribute_path(Interpreter& in, const Value& of, const Value& path) {
   if (!path.is(Type::string)) return item(in, of, path);
   Value out = of;
   const String& text = *path.string;
+  in.work.charge(text.size / 64);
   for (size_t begin = 0; begin <= text.size;) {
     const size_t end = std::min(text.view().find('.', begin), text.size);
     const String* part = slice(in.heap, text, begin, end);
@@ -230,10 +235,7 @@ int64_t length(const Value& of) {
   }
 }
 
-bool equal(Interpreter& in, const Value& left, const Value& right) {
-  if (left.is(Type::string) && right.is(Type::string)) in.work.charge(std::min(left.string->size, right.string->size) / 64);
-  return equal(in.work, left, right);
-}
+bool equal(Interpreter& in, const Value& left, const Value& right) { return equal(in.work, left, right); }
 
 bool contains(Interpreter& in, const Value& container, const Value& value) {
   switch (container.type) {
@@ -243,8 +245,8 @@ bool contains(Interpreter& in, const Value& container, const Value& value) {
         fail("'in <string>' requires string as left operand, not " + type_name(value));
       }
       in.work.charge_bytes(container.string->size);
-      return container.string->view().find(value.string->view()) != std::string_view::npos;
-    case Type::dict: return find(*container.dict, value) != nullptr;
+      return find_first(in.work, container.string->view(), value.string->view()) != std::string_view::npos;
+    case Type::dict: return find(in.work, *container.dict, value) != nullptr;
     case Type::none:
     case Type::boolean:
     case Type::integer:

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "server/text/jinja/failure.hpp"
 
@@ -11,6 +12,7 @@ namespace vigil::text::jinja {
 namespace {
 
 constexpr size_t first_capacity = 48;
+constexpr size_t short_text = 32, long_text = 256;  // bytes of what is looked for: up to the first it is free, from the second on the search is linear by itself
 
 void grow(Heap& heap, Buffer& buffer, size_t needed) {
   const size_t doubled = buffer.capacity < (1u << 20) ? buffer.capacity * 2 : buffer.capacity + buffer.capacity / 2;
@@ -229,9 +231,41 @@ void append_utf8(std::string& out, uint32_t c) {
   out += static_cast<char>(0x80 | (c & 0x3F));
 }
 
-Span strip(const String& text, const String* chars, Side side) {
+size_t find_first(Work& work, std::string_view text, std::string_view wanted, size_t from) {
+  if (from > text.size()) return std::string_view::npos;
+  if (wanted.empty()) return from;
+  const void* found = ::memmem(text.data() + from, text.size() - from, wanted.data(), wanted.size());
+  const size_t at = found ? static_cast<size_t>(static_cast<const char*>(found) - text.data()) : std::string_view::npos;
+  const size_t seen = found ? at - from + wanted.size() : text.size() - from;
+  work.charge(seen / 64 * (std::min(wanted.size(), long_text) / short_text));
+  return at;
+}
+
+size_t find_last(Work& work, std::string_view text, std::string_view wanted) {
+  if (wanted.size() > text.size()) return std::string_view::npos;
+  if (wanted.size() <= short_text) return text.rfind(wanted);
+  // Knuth, Morris and Pratt's search, from the right.
+  work.charge((text.size() + wanted.size()) / 16);
+  const size_t size = wanted.size();
+  const auto letter = [&](size_t i) { return wanted[size - 1 - i]; };
+  std::vector<uint32_t> fallback(size, 0);
+  for (size_t i = 1, border = 0; i < size; ++i) {
+    while (border > 0 && letter(i) != letter(border)) border = fallback[border - 1];
+    if (letter(i) == letter(border)) ++border;
+    fallback[i] = static_cast<uint32_t>(border);
+  }
+  for (size_t at = text.size(), reached = 0; at-- > 0;) {
+    while (reached > 0 && letter(reached) != text[at]) reached = fallback[reached - 1];
+    if (letter(reached) == text[at]) ++reached;
+    if (reached == size) return at;
+  }
+  return std::string_view::npos;
+}
+
+Span strip(Work& work, const String& text, const String* chars, Side side) {
   const std::string_view view = text.view();
   const auto goes = [&](size_t at, size_t bytes) {
+    if (chars) work.charge(chars->size / 64);
     if (!chars) return is_space(code_point(view, at, bytes));
     return chars->view().find(view.substr(at, bytes)) != std::string_view::npos;
   };

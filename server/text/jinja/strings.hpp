@@ -65,11 +65,16 @@ uint32_t code_point(std::string_view text, size_t at, size_t bytes);
 bool is_space(uint32_t code_point);                                 // str.isspace of Python
 void append_utf8(std::string& out, uint32_t code_point);
 
+// Where `wanted` stands first at or behind `from`, or last; npos: nowhere. Linear in both, whatever they are: the library's own search is not.
+// Callers have charged for `text`; a long `wanted` is charged here.
+size_t find_first(Work& work, std::string_view text, std::string_view wanted, size_t from = 0);
+size_t find_last(Work& work, std::string_view text, std::string_view wanted);
+
 enum class Side { left, right, both };
 // Where the text without `chars` (null: white space) at its ends lies.
 struct Span {
   size_t begin, end;
 };
-Span strip(const String& text, const String* chars, Side side);
+Span strip(Work& work, const String& text, const String* chars, Side side);
 
 }  // namespace vigil::text::jinja

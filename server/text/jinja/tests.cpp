@@ -56,13 +56,13 @@ bool is_compared(Interpreter& in, const Value& value, const Arguments& given) {
   return compare(in, operation, value, *given.find(0, "other"));
 }
 
-bool is_same(Interpreter&, const Value& value, const Arguments& given) {
+bool is_same(Interpreter& in, const Value& value, const Arguments& given) {
   given.expect({"other"}, 1);
   const Value& other = *given.find(0, "other");
   if (value.type != other.type) return false;
   if (value.is(Type::none)) return true;
   if (value.is(Type::boolean)) return value.boolean == other.boolean;
-  if (value.is(Type::string)) return value.string == other.string || value.string->view() == other.string->view();
+  if (value.is(Type::string)) return equal(in.work, value, other);
   return value.integer == other.integer;
 }
 

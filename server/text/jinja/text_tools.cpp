@@ -43,7 +43,7 @@ Value split_at(Interpreter& in, const String& text, const String& separator, int
   Sequence* out = new_sequence(in.heap, 0);
   size_t begin = 0;
   while (limit < 0 || limit-- > 0) {
-    const size_t at = text.view().find(separator.view(), begin);
+    const size_t at = find_first(in.work, text.view(), separator.view(), begin);
     if (at == std::string_view::npos) break;
     append(in.heap, *out, Value::of(part(in, text, begin, at)));
     begin = at + separator.size;
@@ -57,7 +57,7 @@ Value split_at_from_right(Interpreter& in, const String& text, const String& sep
   Sequence* out = new_sequence(in.heap, 0);
   size_t end = text.size;
   while (limit < 0 || limit-- > 0) {
-    const size_t at = end < separator.size ? std::string_view::npos : text.view().rfind(separator.view(), end - separator.size);
+    const size_t at = find_last(in.work, text.view().substr(0, end), separator.view());
     if (at == std::string_view::npos) break;
     append(in.heap, *out, Value::of(part(in, text, at + separator.size, end)));
     end = at;
@@ -69,7 +69,7 @@ Value split_at_from_right(Interpreter& in, const String& text, const String& sep
 
 Value split_at_spaces(Interpreter& in, const String& text, int64_t limit, Side from) {
   Sequence* out = new_sequence(in.heap, 0);
-  Span rest = strip(text, nullptr, Side::both);
+  Span rest = strip(in.work, text, nullptr, Side::both);
   const std::string_view view = text.view();
   while (rest.begin < rest.end && (limit < 0 || limit-- > 0)) {
     if (from == Side::left) {
@@ -133,7 +133,7 @@ const String* replace(Interpreter& in, const String& text, const String& old, co
     }
   } else {
     for (; count != 0; --count) {
-      const size_t at = text.view().find(old.view(), begin);
+      const size_t at = find_first(in.work, text.view(), old.view(), begin);
       if (at == std::string_view::npos) break;
       in.work.charge_bytes(fresh.size);
       out.append(text, begin, at);
@@ -173,8 +173,8 @@ Value split_lines(Interpreter& in, const String& text, bool keep_ends) {
 }
 
 const String* strip_text(Interpreter& in, const String& text, const String* chars, Side side) {
-  const Span span = strip(text, chars, side);
-  in.work.charge_bytes((text.size - (span.end - span.begin)) * (chars ? chars->size / 16 + 4 : 4));
+  const Span span = strip(in.work, text, chars, side);
+  in.work.charge_bytes((text.size - (span.end - span.begin)) * 4);
   return part(in, text, span.begin, span.end);
 }
 
@@ -190,6 +190,7 @@ const String* join(Interpreter& in, const String& separator, const Value* items,
 }
 
 const String* pad(Interpreter& in, const String& text, int64_t width, const String* fill, Side where) {
+  in.work.charge((text.size + (fill ? fill->size : 0)) / 64);
   if (fill && characters(*fill) != 1) fail("the fill character must be exactly one character long");
   const int64_t missing = width - static_cast<int64_t>(characters(text));
   if (missing <= 0) return &text;

@@ -16,19 +16,22 @@ namespace {
 constexpr size_t few_members = 8;
 constexpr size_t max_probes = 2048;  // in a row: keys chosen to meet in one place
 
-size_t hash_of(const Value& key) {
+size_t hash_of(Work& work, const Value& key) {
   switch (key.type) {
-    case Type::string: return hash_text(key.string->view());
+    case Type::string:
+      work.charge(key.string->size / 64);
+      return hash_text(key.string->view());
     case Type::boolean:
     case Type::integer:
     case Type::real: return std::hash<double>{}(key.number());
     case Type::none: return 1;
     case Type::sequence:
       if (key.sequence->flavor == Sequence::Flavor::tuple) {
+        work.charge(key.sequence->size);
         size_t out = key.sequence->size;
         for (size_t i = 0; i < key.sequence->size; ++i) {
           if (key.sequence->items[i].is(Type::sequence)) fail("tuples of tuples cannot be keys here");
-          out = out * 1000003 + hash_of(key.sequence->items[i]);
+          out = out * 1000003 + hash_of(work, key.sequence->items[i]);
         }
         return out;
       }
@@ -39,23 +42,19 @@ size_t hash_of(const Value& key) {
   fail("unhashable type: '" + type_name(key) + "'");
 }
 
-// Keys are scalars or tuples of them.
-bool same_key(const Value& left, const Value& right) {
-  Work work{1'000'000};
-  return equal(work, left, right);
-}
-
-Dict::Entry* find_entry(const Dict& dict, const Value& key, size_t hash) {
+Dict::Entry* find_entry(Work& work, const Dict& dict, const Value& key, size_t hash) {
   if (!dict.table) {
     for (size_t i = 0; i < dict.size; ++i) {
-      if (dict.entries[i].hash == hash && same_key(dict.entries[i].key, key)) return &dict.entries[i];
+      if (dict.entries[i].hash == hash && equal(work, dict.entries[i].key, key)) return &dict.entries[i];
     }
     return nullptr;
   }
+  size_t probes = 0;
   for (size_t at = hash & (dict.table_size - 1);; at = (at + 1) & (dict.table_size - 1)) {
     if (dict.table[at] == 0) return nullptr;
     Dict::Entry& entry = dict.entries[dict.table[at] - 1];
-    if (entry.hash == hash && same_key(entry.key, key)) return &entry;
+    if (entry.hash == hash && equal(work, entry.key, key)) return &entry;
+    if (++probes % 16 == 0) work.charge(1);
   }
 }
 
@@ -92,7 +91,7 @@ bool equal_dicts(Work& work, const Dict& left, const Dict& right, size_t depth) 
   if (&left == &right) return true;
   if (left.size != right.size) return false;
   for (size_t i = 0; i < left.size; ++i) {
-    const Dict::Entry* other = find_entry(right, left.entries[i].key, left.entries[i].hash);
+    const Dict::Entry* other = find_entry(work, right, left.entries[i].key, left.entries[i].hash);
     if (!other || !equal(work, left.entries[i].value, other->value, depth + 1)) return false;
   }
   return true;
@@ -102,8 +101,8 @@ bool equal_dicts(Work& work, const Dict& left, const Dict& right, size_t depth) 
 
 }  // namespace
 
-Value* find(const Dict& dict, const Value& key) {
-  Dict::Entry* entry = find_entry(dict, key, hash_of(key));
+Value* find(Work& work, const Dict& dict, const Value& key) {
+  Dict::Entry* entry = find_entry(work, dict, key, hash_of(work, key));
   return entry ? &entry->value : nullptr;
 }
 
@@ -123,9 +122,9 @@ const Value* find(const Dict& dict, std::string_view key, size_t hash) {
   return nullptr;
 }
 
-void put(Heap& heap, Dict& dict, const Value& key, const Value& value) {
-  const size_t hash = hash_of(key);
-  if (Dict::Entry* entry = find_entry(dict, key, hash)) {
+void put(Work& work, Heap& heap, Dict& dict, const Value& key, const Value& value) {
+  const size_t hash = hash_of(work, key);
+  if (Dict::Entry* entry = find_entry(work, dict, key, hash)) {
     entry->value = value;
     return;
   }
@@ -146,8 +145,8 @@ void put(Heap& heap, Dict& dict, const Value& key, const Value& value) {
   }
 }
 
-bool remove(Dict& dict, const Value& key) {
-  Dict::Entry* entry = find_entry(dict, key, hash_of(key));
+bool remove(Work& work, Dict& dict, const Value& key) {
+  Dict::Entry* entry = find_entry(work, dict, key, hash_of(work, key));
   if (!entry) return false;
   std::copy(entry + 1, dict.entries + dict.size, entry);
   --dict.size;
@@ -213,7 +212,11 @@ bool equal(Work& work, const Value& left, const Value& right, size_t depth) {
   switch (left.type) {
     case Type::undefined:
     case Type::none: return true;
-    case Type::string: return left.string == right.string || left.string->view() == right.string->view();
+    case Type::string:
+      if (left.string == right.string) return true;
+      if (left.string->size != right.string->size) return false;
+      work.charge(left.string->size / 64);
+      return left.string->view() == right.string->view();
     case Type::sequence: return equal_sequences(work, *left.sequence, *right.sequence, depth);
     case Type::dict: return equal_dicts(work, *left.dict, *right.dict, depth);
     case Type::function: return left.function == right.function;
@@ -230,6 +233,7 @@ int compare(Work& work, const Value& left, const Value& right, size_t depth) {
     return a < b ? -1 : a > b ? 1 : a == b ? 0 : 2;  // 2: not a number is neither
   }
   if (left.is(Type::string) && right.is(Type::string)) {
+    work.charge(std::min(left.string->size, right.string->size) / 64);
     const int order = left.string->view().compare(right.string->view());
     return order < 0 ? -1 : order > 0 ? 1 : 0;
   }

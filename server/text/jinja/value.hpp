@@ -140,11 +140,12 @@ struct Dict {
   bool typed = false;
 };
 
-Value* find(const Dict& dict, const Value& key);                 // fails for keys that Python cannot hash
+// A key is worked through to be found: `work` is charged for its length.
+Value* find(Work& work, const Dict& dict, const Value& key);     // fails for keys that Python cannot hash
 const Value* find(const Dict& dict, std::string_view key, size_t hash);  // hash_text(key)
 size_t hash_text(std::string_view key);
-void put(Heap& heap, Dict& dict, const Value& key, const Value& value);
-bool remove(Dict& dict, const Value& key);
+void put(Work& work, Heap& heap, Dict& dict, const Value& key, const Value& value);
+bool remove(Work& work, Dict& dict, const Value& key);
 void append(Heap& heap, Sequence& sequence, const Value& value);
 Sequence* new_sequence(Heap& heap, size_t capacity, Sequence::Flavor flavor = Sequence::Flavor::list);
 

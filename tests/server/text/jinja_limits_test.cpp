@@ -22,12 +22,12 @@ std::string repeated(const std::string& text, size_t count) {
 }
 
 // The error of compiling or rendering; empty when it renders.
-std::string error_of(const std::string& source, const Json& inputs = Json::object()) {
+std::string error_of(const std::string& source, const Json& inputs = Json::object(), uint64_t steps = max_steps) {
   const auto compiled = Template::compile(source);
   if (!compiled) return "syntax: " + compiled.error();
   std::vector<Input> given;
   for (const auto& [name, value] : inputs.items()) given.push_back({name, &value});
-  const auto result = (*compiled)->render(given, 0);
+  const auto result = (*compiled)->render(given, 0, steps);
   const auto* failure = std::get_if<RenderFailure>(&result);
   return failure ? failure->message : "";
 }
@@ -42,6 +42,49 @@ TEST_CASE("a template that works without end is stopped") {
   CHECK(names(error_of("{{ range(10 ** 9) }}"), "MAX_RANGE"));
   CHECK(names(error_of("{% set a = [] %}{% for i in range(60000) %}{% if i in a %}{% endif %}{{ a.append(i) }}{% endfor %}"), "max_steps"));
   CHECK(names(error_of("{% set s = 'ab' * 500000 %}{% for i in range(90000) %}{% if 'c' in s %}{% endif %}{% endfor %}"), "max_steps"));
+}
+
+// Each template does much work in few evaluated nodes. It ends by max_steps when its work is counted, and renders when it is not: no clock is needed.
+TEST_CASE("work inside one operation is counted too") {
+  const std::string texts = "{% set s = 'x' * 1000 * 1000 %}{% set t = 'x' * 1000 * 1000 %}";
+  const auto again = [&](const std::string& expression) { return texts + "{% for i in range(999) %}{% if " + expression + " %}{% endif %}{% endfor %}"; };
+  std::string sets, parameters, arguments, fields;
+  for (int i = 0; i < 4000; ++i) {
+    const std::string name = "a" + std::to_string(i);
+    sets += "{% set " + name + " = 1 %}";
+    parameters += name + ", ";
+    arguments = name + "=1, " + arguments;
+    fields += "{a0}";
+  }
+  const std::string templates[] = {
+      "{% for i in range(999) %}{% if false %}" + sets + "{% endif %}{% endfor %}",                     // places of a loop's own names are cleared at each turn
+      "{% macro f(" + parameters + "z=1) %}{% endmacro %}{{ f(" + arguments + "z=1) }}",                  // names of arguments are looked for
+      "{% set f = '" + fields + "' %}{{ f.format(" + arguments + "z=1) }}",
+      texts + "{% set d = {s: 1} %}{% for i in range(999) %}{% if d[t] %}{% endif %}{% endfor %}",        // a key is read to be found
+      texts + "{% set d = {s: 1} %}{% for i in range(999) %}{% if t in d or d.get(t) %}{% endif %}{% endfor %}",
+      "{% macro f() %}{% set d = {varargs: 1} %}{% for i in range(99) %}{% if d[varargs] %}{% endif %}{% endfor %}{% endmacro %}{{ f(*range(20000)) }}",
+      texts + "{% if [s] * 99 == [t] * 99 %}{% endif %}",                                                 // texts within lists are compared
+      texts + "{% if ([s, t] * 99)|sort(case_sensitive=true) %}{% endif %}",
+      texts + "{% if {'a': s} == {'a': t} and [{'a': s}] * 99 == [{'a': t}] * 99 %}{% endif %}",
+      "{% if ('b' * 1000).strip('a' * 1000 * 200 + 'b') %}{% endif %}",
+      again("'b'.strip(s)"), again("s.startswith(t)"), again("s.endswith(t)"), again("s.removeprefix(t)"), again("s is sameas t"), again("s|attr(t)"),
+      again("{}|map(attribute=s)|list or [{}]|map(attribute=s)|list"), again("(s + 'y')|int"), again("s|float"), again("s.isascii()"),
+      "{% set s = '\u00e9' * 1000 * 400 %}{% for i in range(999) %}{% if s.center(1) or s|truncate(1000000, end=s) %}{% endif %}{% endfor %}",
+  };
+  for (const std::string& source : templates) {
+    INFO(source.substr(0, 300));
+    CHECK(names(error_of(source, Json::object(), 200'000), "max_steps"));
+  }
+}
+
+// Looking for a text that nearly stands everywhere: as many comparisons as both have bytes together, not their product, which would take an hour.
+TEST_CASE("looking for a text takes linear time") {
+  const std::string texts = "{% set s = 'a' * 3000 * 2000 %}{% set t = 'a' * 3000 * 1000 + 'b' %}{% set u = 'b' + 'a' * 3000 * 1000 %}";
+  for (const std::string look : {"t in s", "s.find(t) == -1", "s.rfind(u) == -1", "s.count(t)", "s.split(t)", "s.rsplit(u)", "s.replace(t, '')", "s.partition(t)",
+                                 "s.rpartition(u)", "s|replace(t, '')"}) {
+    INFO(look);
+    CHECK(error_of(texts + "{% if " + look + " %}{% endif %}") == "");
+  }
 }
 
 TEST_CASE("a template that wants much memory is stopped") {
