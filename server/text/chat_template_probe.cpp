@@ -10,7 +10,8 @@ namespace {
 constexpr const char* user_mark = "qzuser";
 constexpr const char* system_mark = "qzsystem";
 constexpr const char* tool_mark = "qz_tool";
-constexpr const char* argument_mark = "qzargument";
+constexpr const char* argument_mark = "qzargument";  // of the tool
+constexpr const char* given_mark = "qzgiven";        // of the call: some templates list tools in Python's notation, which says nothing of calls
 constexpr const char* result_mark = "qzresult";
 constexpr const char* thought_mark = "qzthought";
 
@@ -48,8 +49,8 @@ class Probe {
 
   // Nine letters and digits: some templates insist on that.
   Json call(bool object, bool null) const {
-    Json arguments = Json{{argument_mark, "Rome"}};
-    if (!object) arguments = "{\"" + std::string(argument_mark) + "\": \"Rome\"}";
+    Json arguments = Json{{given_mark, "Rome"}};
+    if (!object) arguments = "{\"" + std::string(given_mark) + "\": \"Rome\"}";
     const Json one = {{"id", "abcdef123"}, {"type", "function"}, {"function", {{"name", "qz_called"}, {"arguments", std::move(arguments)}}}};
     return {{"role", "assistant"}, {"content", null ? Json(nullptr) : content("")}, {"tool_calls", Json::array({one})}};
   }
@@ -77,9 +78,9 @@ class Probe {
       for (const bool object : {true, false}) {
         const Json messages = Json::array({user(), call(object, null), result()});
         const auto text = render_(messages, tools, Json::object(), true);
-        if (!text || text->find(argument_mark) == std::string::npos || !names_call(*text)) continue;
+        if (!text || text->find(given_mark) == std::string::npos || !names_call(*text)) continue;
         // A dict in Python's notation is no JSON: such a template joins texts.
-        if (object && text->find("{'" + std::string(argument_mark)) != std::string::npos) continue;
+        if (object && text->find("{'" + std::string(given_mark)) != std::string::npos) continue;
         shape_.tool_calls = true;
         shape_.arguments_object = object;
         shape_.null_content = null;

@@ -8,8 +8,10 @@
 #include <string>
 
 #include "server/json/json.hpp"
-
+#include "server/text/chat_template.hpp"
 #include "server/text/jinja/template.hpp"
+#include "tests/server/text/text_support.hpp"
+#include "tests/shared/vocabulary_support.hpp"
 
 using namespace vigil::text::jinja;
 
@@ -71,7 +73,93 @@ Outcome render(const Template& what, const Json& inputs, int64_t now) {
   return out;
 }
 
+// What the rows of one template show of it: texts of the conversations that stand in some rendering.
+struct Shown {
+  bool system = false, tools = false, calls = false, results = false, thoughts = false;
+  std::map<std::string, std::string> thinking;  // enable_thinking -> the text
+
+  void add(const std::string& kind, const std::string& text) {
+    const auto has = [&](const char* words) { return text.find(words) != std::string::npos; };
+    if (kind == "b-system-user") system = has("You are a careful assistant.");
+    if (kind.starts_with("e-tools")) tools = tools || has("search_notes");
+    if (kind.starts_with("f-tool-result") || kind == "f-null-content-obj") {
+      calls = calls || has("a b");
+      results = results || has("light wind");
+    }
+    if (kind.starts_with("h-think-") && kind != "h-think-inline") thoughts = thoughts || has("Two plus two.") || has("I need the tool.");
+    if (kind == "h-think-true" || kind == "h-think-false") thinking[kind] = text;
+  }
+  bool thinking_changes() const { return thinking.size() == 2 && thinking.begin()->second != thinking.rbegin()->second; }
+};
+
+std::map<std::string, Shown> shown_by_rows() {
+  std::map<std::string, Shown> out;
+  std::ifstream rows(folder + "cases.jsonl");
+  REQUIRE(rows);
+  for (std::string line; std::getline(rows, line);) {
+    const Json row = Json::parse(line);
+    if (row.contains("expect")) out[row["template"]].add(row["case"], row["expect"]);
+  }
+  return out;
+}
+
 }  // namespace
+
+TEST_CASE("what a template can do is found out as the data says") {
+  const auto vocabulary = vigil::text::test::make_vocabulary({});
+  const auto shown = shown_by_rows();
+  std::ifstream lines(folder + "templates.jsonl");
+  REQUIRE(lines);
+  std::map<std::string, size_t> forms;
+  for (std::string line; std::getline(lines, line);) {
+    const Json facts = Json::parse(line);
+    const std::string name = facts["template"], form = facts["arguments_form"];
+    INFO(name << ", arguments: " << form);
+    const auto compiled = vigil::text::ChatTemplate::compile(read_file(folder + name), *vocabulary);
+    REQUIRE(compiled.ok());
+    const vigil::text::TemplateTraits& traits = (*compiled)->traits();
+    const Shown& rows = shown.at(name);
+    CHECK(traits.system == rows.system);
+    CHECK(traits.tools == rows.tools);
+    CHECK(traits.tool_calls == (rows.calls || form != "ignored-or-unclear"));  // some print calls only of messages without content, which no row with a text has
+    CHECK(traits.tool_results == rows.results);
+    if (form == "object") CHECK(traits.arguments_object);
+    if (form == "string") CHECK_FALSE(traits.arguments_object);
+    if (rows.thoughts) CHECK(traits.reasoning);
+    if (rows.thinking_changes()) CHECK(traits.enable_thinking);
+    ++forms[form];
+  }
+  CHECK(forms == std::map<std::string, size_t>{{"both", 14}, {"ignored-or-unclear", 5}, {"object", 29}, {"string", 2}});
+}
+
+TEST_CASE("D5 templates of the public cases are equal to the byte, or refused as they say") {
+  const std::string script = std::string(VIGIL_SOURCE_DIR) + "/tests/shared/make_d5.py";
+  std::istringstream rows(vigil::gguf::test::output_of("python3 '" + script + "' '" + VIGIL_SHARED_DIR + "'"));
+  std::map<std::string, size_t> count;
+  for (std::string line; std::getline(rows, line);) {
+    const Json row = Json::parse(line);
+    INFO(row.dump());
+    const auto compiled = Template::compile(row["template"].get<std::string>());
+    REQUIRE(compiled.ok());
+    const std::string now = row.value("now", "2025-03-09T08:07:06");
+    REQUIRE(now == "2025-03-09T08:07:06");
+    const Outcome got = render(**compiled, row["context"], unix_seconds(2025, 3, 9) + 8 * 3600 + 7 * 60 + 6);
+    if (row["id"] == "refuses") {
+      CHECK(got.refused);
+      CHECK(got.failure == row["expect_error"].get<std::string>());
+      ++count["refused"];
+    } else if (row.contains("expect_error")) {
+      CHECK_FALSE(got.refused);
+      CHECK(got.failure.find("(max_") != std::string::npos);
+      ++count["stopped by a limit"];
+    } else {
+      CHECK(got.failure == "");
+      CHECK(got.text == row["expect"].get<std::string>());
+      ++count["equal"];
+    }
+  }
+  CHECK(count == std::map<std::string, size_t>{{"equal", 27}, {"refused", 1}, {"stopped by a limit", 1}});
+}
 
 TEST_CASE("every rendering of the field's templates is equal to the byte") {
   std::map<std::string, std::shared_ptr<const Template>> templates;

@@ -69,6 +69,16 @@ TEST_CASE("a template's refusal is its words, a failure says where") {
         "failed: chat template, line 2: can only concatenate str (not \"int\") to str");
 }
 
+TEST_CASE("how tools are listed says nothing of the form of a call's arguments") {
+  const auto what = compiled("{% if tools %}{{ tools }}{% endif %}{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% for c in m.tool_calls or [] %}"
+                             "{{ c.function.name }}{{ c.function.arguments | tojson }}{% endfor %}{% endfor %}");
+  CHECK(what->traits().tool_calls);
+  CHECK(what->traits().arguments_object);
+  Conversation conversation{{said("user", "x"), called(R"({"a": 1})")}};
+  conversation.tools = {weather};
+  CHECK(prompt(*what, conversation).find('\\') == std::string::npos);  // no text within a text
+}
+
 TEST_CASE("messages of one role in a row are merged when the template refuses them") {
   const auto what = compiled("{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('must alternate') }}{% endif %}"
                              "{{ m.content }};{% endfor %}");
