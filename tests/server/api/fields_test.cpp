@@ -82,6 +82,7 @@ TEST_CASE("Every setting reaches the engine", "[fields]") {
 
 TEST_CASE("Other names and spellings of settings", "[fields]") {
   CHECK(sent_for(R"(,"repetition_penalty":1.2)").sampling.penalty_repeat == 1.2);
+  CHECK(sent_for(R"(,"repetition_penalty":1.2,"repeat_penalty":1.3)").sampling.penalty_repeat == 1.3);
   CHECK(sent_for(R"(,"repeat_last_n":-1)").sampling.penalty_last_n == -1);
   CHECK(sent_for(R"(,"top_k":-1)").sampling.top_k == 0);
   CHECK(sent_for(R"(,"top_k":0)").sampling.top_k == 0);
@@ -131,7 +132,8 @@ TEST_CASE("What asks for nothing and what nobody knows is accepted", "[fields]")
                                     R"(,"n":1)", R"(,"stop":[])", R"(,"stop":"")", R"(,"stop":["","a","b","c"])", R"(,"logprobs":false)",
                                     R"(,"top_logprobs":0)", R"(,"parallel_tool_calls":false,"reasoning_effort":"low","store":false,"unheard_of":{"a":[1]})",
                                     R"(,"stream_options":{"include_usage":true})", R"(,"metadata":{"other":"x"})", R"(,"temperature":100,"top_p":0,"min_p":1)",
-                                    R"(,"seed":9223372036854775807)", R"(,"logit_bias":{})");
+                                    R"(,"seed":9223372036854775807)", R"(,"logit_bias":{})", R"(,"service_tier":"flex","safety_identifier":"s","verbosity":"low")",
+                                    R"(,"prediction":{"type":"content","content":"x"})", R"(,"stream_options":{"include_obfuscation":true})");
   sent_for(more);
 }
 
@@ -209,6 +211,12 @@ TEST_CASE("A wrong value is a 400 that names its field", "[fields]") {
       {R"(,"json_schema":{"type":"object"})", "json_schema"},
       {R"(,"modalities":["text","audio"])", "modalities"},
       {R"(,"audio":{"voice":"x"})", "audio"},
+      {R"(,"web_search_options":{"search_context_size":"low"})", "web_search_options"},
+      {R"(,"guided_json":{"type":"object"})", "guided_json"},
+      {R"(,"guided_regex":"a+")", "guided_regex"},
+      {R"(,"guided_choice":["a"])", "guided_choice"},
+      {R"(,"guided_grammar":"root ::= \"a\"")", "guided_grammar"},
+      {R"(,"structured_outputs":{"regex":"a"})", "structured_outputs"},
   }));
   World world;
   world.engine_ready();
@@ -225,6 +233,8 @@ TEST_CASE("Messages: roles, parts, null and what assistants called", "[fields]")
   CHECK(prompt_of(R"([{"role":"user","content":"a"},{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":)"
                   R"({"name":"f","arguments":"{\"x\":1}"}}]},{"role":"tool","tool_call_id":"1","content":"b"}])") ==
         "a\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"x\":1}}\n</tool_call>\nb");
+  CHECK(prompt_of(R"([{"role":"user","content":"a"},{"role":"assistant","function_call":{"name":"f","arguments":"{}"}}])") ==
+        "a\n<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>");
   CHECK(prompt_of(R"([{"role":"user","content":"a"},{"role":"assistant"}])") == "a\n");
   CHECK(prompt_of(R"([{"role":"user","content":"a\u0000b"}])") == std::string("a\0b", 3));
 }

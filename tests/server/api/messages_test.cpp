@@ -26,8 +26,10 @@ std::string message_text(const std::vector<ordered>& events) {
 TEST_CASE("Messages: a plain answer through the desk", "[messages]") {
   World world;
   world.engine_ready();
-  auto call = send(world, R"(,"top_k":5,"temperature":0.5,"metadata":{"user_id":"u"})");
+  auto call = send(world, R"(,"top_k":5,"top_p":0.5,"temperature":0.25,"metadata":{"user_id":"u"})");
   REQUIRE(world.port.starts.size() == 1);
+  CHECK(world.sent().request.sampling.top_p == 0.5);
+  CHECK(world.sent().request.sampling.temperature == 0.25);
   CHECK(world.sent().max_new == 16);
   CHECK(world.sent().request.sampling.top_k == 5);
   CHECK(world.sent().request.client == "named:u");
@@ -43,6 +45,27 @@ TEST_CASE("Messages: a plain answer through the desk", "[messages]") {
   CHECK(answer.at("usage").at("input_tokens") == prompt - 2);
   CHECK(answer.at("usage").at("cache_read_input_tokens") == 2);
   CHECK(answer.at("usage").at("output_tokens") == 1);
+  world.call(&Api::messages, R"({"messages":[{"role":"user","content":"hi"}]})");  // max_tokens may be absent
+  CHECK(world.sent().max_new == 256 - prompt);
+}
+
+TEST_CASE("Messages: what is ignored changes nothing", "[messages]") {
+  World world;
+  world.engine_ready();
+  send(world);
+  const auto plain = world.sent();
+  world.token(2);
+  world.done();
+  const std::string more = R"("service_tier":"auto","container":"c","context_management":{"edits":[]},"cache_control":{"type":"ephemeral"},)"
+                           R"("unheard_of":{"a":[1]},"max_tokens":16,"messages":[{"role":"user","content":[{"type":"text","text":"hi",)"
+                           R"("cache_control":{"type":"ephemeral","ttl":"1h"},"citations":[]}]}])";
+  // The api is given no headers at all: anthropic-version and anthropic-beta cannot change anything.
+  auto call = world.call(&Api::messages, "{" + more + "}");
+  INFO((call->response ? call->response->body : "accepted"));
+  REQUIRE(world.port.starts.size() == 2);
+  CHECK(world.sent().request.prompt == plain.request.prompt);
+  CHECK(world.sent().max_new == plain.max_new);
+  CHECK(world.sent().request.sampling.temperature == plain.request.sampling.temperature);
 }
 
 TEST_CASE("Messages: a stream through the desk, ended by a stop sequence", "[messages]") {

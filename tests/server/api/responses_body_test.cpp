@@ -31,6 +31,7 @@ std::string input(const std::string& items) { return R"({"input":[)" + items + "
 
 TEST_CASE("Responses: a string is a user's message, instructions stand before it", "[responses]") {
   CHECK(told(good(hello("")).conversation) == "user: hi\n");
+  CHECK(told(good(R"({"input":[{"role":"user","content":"hi"}]})").conversation) == "user: hi\n");
   CHECK(told(good(hello(R"(,"instructions":"Be brief.")")).conversation) == "system: Be brief.\nuser: hi\n");
 }
 

@@ -42,6 +42,31 @@ TEST_CASE("Responses: a plain answer through the desk", "[responses]") {
   }
 }
 
+TEST_CASE("Responses: what is ignored changes nothing", "[responses]") {
+  World world;
+  world.engine_ready();
+  send(world);
+  const auto plain = world.sent();
+  world.token(2);
+  world.done();
+  auto call = send(world, R"(,"service_tier":"flex","stream_options":{"include_obfuscation":false},"client_metadata":{"a":"b"},"unheard_of":[1])");
+  INFO((call->response ? call->response->body : "accepted"));
+  REQUIRE(world.port.starts.size() == 2);
+  CHECK(world.sent().request.prompt == plain.request.prompt);
+  CHECK(world.sent().max_new == plain.max_new);
+  CHECK(world.sent().request.sampling.temperature == plain.request.sampling.temperature);
+}
+
+TEST_CASE("Responses: whose turn it is", "[responses]") {
+  for (const std::string more : {R"(,"prompt_cache_key":"k")", R"(,"metadata":{"user_id":"k"})", R"(,"user":"k")"}) {
+    World world;
+    world.engine_ready();
+    send(world, more);
+    REQUIRE(world.port.starts.size() == 1);
+    CHECK(world.sent().request.client == "named:k");
+  }
+}
+
 TEST_CASE("Responses: a stream through the desk, cut by the limit", "[responses]") {
   World world;
   world.engine_ready();
@@ -81,8 +106,12 @@ TEST_CASE("Responses: a failure before the first event is plain, after it respon
 TEST_CASE("Responses: what needs a memory is a 400 that names it", "[responses]") {
   World world;
   world.engine_ready();
-  auto call = send(world, R"(,"previous_response_id":"resp_1")");
-  CHECK(call->response->status == 400);
-  CHECK(call->error().at("param") == "previous_response_id");
+  const std::pair<std::string, std::string> wants[] = {{"previous_response_id", R"("resp_1")"}, {"conversation", R"("conv_1")"},
+                                                       {"prompt", R"({"id":"pmpt_1"})"}, {"background", "true"}};
+  for (const auto& [name, value] : wants) {
+    auto call = send(world, ",\"" + name + "\":" + value);
+    CHECK(call->response->status == 400);
+    CHECK(call->error().at("param") == name);
+  }
   CHECK(world.port.starts.empty());
 }

@@ -48,6 +48,8 @@ TEST_CASE("X6 Thinking leaves the reserve to the answer, at most half of what ma
   CHECK(force(R"(,"max_tokens":100)")->tokens == 50);
   CHECK(force(R"(,"max_tokens":2000,"max_thinking_tokens":30)")->tokens == 30);
   CHECK(force(R"(,"max_tokens":2000,"thinking":{"type":"enabled","budget_tokens":40})")->tokens == 40);
+  CHECK(force(R"(,"max_tokens":2000,"thinking_budget":50)")->tokens == 50);
+  CHECK(force(R"(,"max_tokens":2000,"reasoning":{"max_tokens":60})")->tokens == 60);
   CHECK_FALSE(force("", false));
   World plain;
   plain.grammar = true;
@@ -72,5 +74,6 @@ TEST_CASE("Effort and switches of thinking reach the template", "[constraint]") 
   CHECK(prompt(R"(,"reasoning_effort":"none")") == "True|unsaid||hi");
   CHECK(prompt(R"(,"enable_thinking":false)") == "True|unsaid||hi");
   CHECK(prompt(R"(,"thinking":{"type":"disabled"})") == "True|unsaid||hi");
+  CHECK(prompt(R"(,"reasoning":{"effort":"high","enabled":false})") == "True|high||hi");
   CHECK(prompt(R"(,"chat_template_kwargs":{"enable_thinking":false,"color":"blue"})") == "True|unsaid|blue|hi");
 }
