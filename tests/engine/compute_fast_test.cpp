@@ -11,6 +11,7 @@
 #include "engine/compute/cpu/dequantise.hpp"
 #include "engine/compute/cpu/fast_kernels.hpp"
 #include "engine/compute/cpu/packed.hpp"
+#include "engine/compute/cpu/panel_types.hpp"
 #include "engine/gguf/writer.hpp"
 #include "engine/sample/random.hpp"
 #include "tools/random_model.hpp"
@@ -53,13 +54,15 @@ struct Matrix {
   std::vector<std::byte> file;
   std::vector<std::byte> packed;
   Floats values;
-  int64_t group_bytes;
+  int64_t group_bytes = 0;
+  size_t row_bytes;
 
   Matrix(T kind, int64_t row_count, int64_t col_count, uint64_t seed) : type(kind), rows(row_count), cols(col_count) {
     file = *tools::random_tensor(type, rows, cols, 0.05, 0, seed);
-    const size_t row_bytes = file.size() / static_cast<size_t>(rows);
+    row_bytes = file.size() / static_cast<size_t>(rows);
     values.resize(static_cast<size_t>(rows * cols));
     for (int64_t r = 0; r < rows; ++r) cpu::dequantise_row(type, file.data() + static_cast<size_t>(r) * row_bytes, cols, values.data() + r * cols);
+    if (!cpu::packed_form(type)) return;
     group_bytes = cpu::packed_group_bytes(*cpu::packed_form(type), cols);
     const int64_t groups = (rows + cpu::group_rows - 1) / cpu::group_rows;
     packed.resize(static_cast<size_t>(groups * group_bytes));
@@ -109,7 +112,8 @@ Floats product_by_many(const FastKernels& kernels, const Matrix& matrix, Input& 
   }
   for (int64_t first = 0; first < matrix.rows; first += 2 * cpu::group_rows) {
     for (int64_t i = 0; i < 2 && first + i * cpu::group_rows < matrix.rows; ++i) {
-      kernels.unpack(matrix.type, matrix.packed.data() + (first / cpu::group_rows + i) * matrix.group_bytes, matrix.cols, panels[i]);
+      if (matrix.packed.empty()) cpu::unpack_rows(matrix.type, matrix.file.data(), matrix.rows, matrix.row_bytes, matrix.cols, first + i * cpu::group_rows, panels[i]);
+      else kernels.unpack(matrix.type, matrix.packed.data() + (first / cpu::group_rows + i) * matrix.group_bytes, matrix.cols, panels[i]);
     }
     kernels.many(matrix.type, panels, matrix.cols, rows.data(), input.rows, first, std::min(2 * cpu::group_rows, matrix.rows - first));
   }
@@ -159,6 +163,32 @@ TEST_CASE("packed products are the products, in every type, on every instruction
           const Floats part = product_by_few(*kernels, matrix, less);
           CHECK(std::equal(part.begin(), part.end(), few.begin()));
         }
+      }
+    }
+  }
+}
+
+TEST_CASE("products of the types that stay as the file has them, unpacked and straight from their blocks") {
+  for (const T type : {T::iq1_s, T::iq1_m, T::iq2_xxs, T::iq2_xs, T::iq2_s, T::iq3_xxs, T::iq3_s, T::q1_0, T::q2_0, T::tq1_0, T::tq2_0, T::nvfp4}) {
+    for (const int64_t cols : {256, 768}) {
+      INFO(gguf::type_info(type)->name << ", " << cols << " columns");
+      const Matrix matrix(type, 40, cols, 11);
+      Floats first_of_all;
+      for (const FastKernels* kernels : all_kernels()) {
+        INFO(kernels->name);
+        Input input(*kernels, 7, cols, 12);
+        const Floats many = product_by_many(*kernels, matrix, input);
+        if (first_of_all.empty()) first_of_all = many;
+        CHECK(many == first_of_all);
+        CHECK(error_of(matrix, input, many) < 1e-6);
+        Floats few(many.size());
+        const auto rows = input.products(few, matrix.rows);
+        bool known = false;
+        for (int64_t first = 0; first < matrix.rows; first += cpu::group_rows) {
+          known = kernels->few_from_file(type, matrix.file.data() + static_cast<size_t>(first) * matrix.row_bytes, static_cast<int64_t>(matrix.row_bytes), cols,
+                                         rows.data(), input.rows, first, std::min(cpu::group_rows, matrix.rows - first));
+        }
+        if (known) CHECK(few == many);
       }
     }
   }

@@ -70,6 +70,9 @@ struct FastKernels {
   void (*quantise_row)(const float* in, int64_t cols, const QuantisedRow& out);
   // out[first to first + lanes - 1] of each row = the group's rows times the input, for types that packed_form() knows.
   void (*few)(gguf::TensorType type, const std::byte* group, int64_t cols, const ProductRow* rows, int64_t count, int64_t first, int64_t lanes);
+  // The same with rows as the file has them, for codebook types; false for others. `lanes` rows follow one another.
+  bool (*few_from_file)(gguf::TensorType type, const std::byte* matrix, int64_t row_bytes, int64_t cols, const ProductRow* rows, int64_t count,
+                        int64_t first, int64_t lanes);
   void (*unpack)(gguf::TensorType type, const std::byte* group, int64_t cols, const Panel& panel);
   // The same for two adjacent unpacked groups of an integer type: lanes is at most 32.
   void (*many)(gguf::TensorType type, const Panel panels[2], int64_t cols, const ProductRow* rows, int64_t count, int64_t first, int64_t lanes);

@@ -57,6 +57,15 @@ void FastOps::multiply(const Factor& factor, int64_t first, int64_t end) {
     return;
   }
   const int64_t cols = factor.cols;
+  if (factor.packed == nullptr && count < many_rows) {
+    int64_t g = first;
+    for (; g < end && !aborted(); ++g) {
+      const std::byte* matrix = factor.matrix + static_cast<size_t>(g * group_rows) * factor.row_bytes;
+      if (!kernels_.few_from_file(factor.type, matrix, static_cast<int64_t>(factor.row_bytes), cols, rows, count, g * group_rows, lanes_from(g, 1))) break;
+    }
+    if (g == end) return;
+    first = g;
+  }
   float* memory = floats(2 * panel_floats(cols) + 16);
   memory += (64 - reinterpret_cast<uintptr_t>(memory) % 64) % 64 / sizeof(float);
   Panel panels[2];
