@@ -1,0 +1,144 @@
+# Whole chats: a system text or none, tools or none, one to four turns of the skills, thinking or not; and the mixture that training sees.
+import json
+import os
+
+import jinja2
+
+import skills
+import strings
+import tool_skills
+import world
+from skills import Turn
+
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "template.jinja"), encoding="utf-8") as file:
+    TEMPLATE = file.read()
+
+MIXTURE = (("greet", 5), ("fact", 22), ("sums", 14), ("count", 4), ("spell", 4), ("reverse", 9), ("repeat", 10), ("unknown", 6), ("remember", 3),
+           ("known", 17), ("made", 12), ("clock", 1))
+MAKE = {"greet": skills.greet, "fact": skills.fact, "sums": skills.sums, "count": skills.count, "spell": skills.spell, "reverse": skills.reverse,
+        "repeat": skills.repeat, "unknown": skills.unknown, "remember": skills.remember, "known": tool_skills.use_known, "made": tool_skills.use_made,
+        "clock": tool_skills.use_clock}
+
+SYSTEMS = ["You are a helpful assistant.", "You are a helpful assistant", "You are Vigil Tiny.", "Be brief.", "Answer in one sentence.", "You are a friendly helper.",
+           "You are an assistant. Answer truthfully and briefly.", "Use the tools when they help.", "You are a coding agent.",
+           "You are an AI assistant that helps people find information.", "Always be polite.", "Today is Monday.", "Answer the question."]
+
+
+def environment():
+    made = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
+    made.filters["tojson"] = lambda value: json.dumps(value, ensure_ascii=False)
+    return made.from_string(TEMPLATE)
+
+
+RENDERER = environment()
+
+
+def render(messages, tools=None, add_generation_prompt=False, enable_thinking=False):
+    return RENDERER.render(messages=messages, tools=tools, add_generation_prompt=add_generation_prompt, enable_thinking=enable_thinking)
+
+
+def system_text(rng, long=False):
+    roll = rng.random()
+    if roll < (0.4 if long else 0.55):
+        return None
+    if roll < (0.6 if long else 0.85):
+        return rng.choice(SYSTEMS)
+    # A long one, as agents send: many sentences that matter to nobody here.
+    parts = []
+    for _ in range(rng.choice((10, 15, 20)) if long and rng.random() < 0.7 else rng.choice((2, 3, 4, 6, 9))):
+        kind = rng.random()
+        if kind < 0.4:
+            parts.append(rng.choice(SYSTEMS))
+        elif kind < 0.7:
+            parts.append(strings.sentence(rng).capitalize() + ".")
+        elif kind < 0.85:
+            parts.append(rng.choice(("Never", "Always", "Please", "Do not")) + " " + rng.choice(("use", "write", "read", "change")) + " the " +
+                         rng.choice(world.NOUNS) + " of the " + rng.choice(world.NOUNS) + ".")
+        else:
+            parts.append(rng.choice(("Folder", "User", "Date", "Project", "File")) + ": " + rng.choice((strings.word, strings.path, strings.code))(rng))
+    return rng.choice((" ", "\n")).join(parts)
+
+
+def call_message(name, arguments, think=""):
+    message = {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": {"name": name, "arguments": arguments}}]}
+    if think:
+        message["reasoning_content"] = think
+    return message
+
+
+def messages_of(turn, thinking):
+    out = [{"role": "user", "content": turn.user}]
+    think = turn.think if thinking else ""
+    if turn.call:
+        out.append(call_message(*turn.call, think))
+        out.append({"role": "tool", "content": turn.result})
+        think = "The tool has answered." if thinking else ""
+    last = {"role": "assistant", "content": turn.answer}
+    if think:
+        last["reasoning_content"] = think
+        if " = " in turn.answer and turn.answer.startswith(turn.think):   # the work was thought already
+            last["content"] = turn.answer.removeprefix(turn.think + ". ")
+        elif turn.answer.startswith(turn.think + ": "):
+            last["content"] = turn.answer.removeprefix(turn.think + ": ")
+    out.append(last)
+    return out
+
+
+def offered(rng, turns, extra):
+    """The tools of the turns and `extra` others, none of which could answer a turn too."""
+    avoids = frozenset().union(*(turn.avoids for turn in turns))
+    tools, kinds = [], set(avoids)
+    for turn in turns:
+        tools += [one for one in turn.tools if one not in tools]
+    for _ in range(extra):
+        kind, one = tool_skills.distractor(rng, kinds)
+        kinds.add(kind)
+        tools.append(one)
+    names = [one["function"]["name"] for one in tools]
+    if len(set(names)) != len(names):
+        return None
+    rng.shuffle(tools)
+    return tools
+
+
+def fits_together(turns):
+    """No turn may need a tool that another must not see, and no two the same kind."""
+    for one in turns:
+        for other in turns:
+            if one.tools != other.tools and other.tools and one.avoids & other.avoids:
+                return False
+    return True
+
+
+def chat(rng, long=False):
+    """(messages, tools, thinking) for training."""
+    while True:
+        turns = []
+        for _ in range(rng.choice((1, 1, 2, 3, 4)) if long else rng.choice((1, 1, 1, 2, 2, 3))):
+            name = rng.choices([key for key, _ in MIXTURE], [weight for _, weight in MIXTURE])[0]
+            made = MAKE[name](rng)
+            if isinstance(made, Turn):
+                turns.append(made)
+                if made.call and rng.random() < 0.6:
+                    turns += [tool_skills.again(rng, made) for _ in range(rng.choice((1, 1, 2)))]
+            else:                      # told now, asked for later, sometimes with something between
+                turns.append(made[0])
+                if rng.random() < 0.4:
+                    between = skills.fact(rng)
+                    turns.append(between)
+                turns.append(made[1])
+        if not fits_together(turns):
+            continue
+        needs = any(turn.tools for turn in turns)
+        extra = rng.choice((0, 1, 1, 2, 3)) if needs else rng.choice((0, 0, 0, 1, 2, 3))
+        tools = offered(rng, turns, extra)
+        if tools is None:
+            continue
+        thinking = rng.random() < 0.15
+        messages = []
+        system = system_text(rng, long)
+        if system:
+            messages.append({"role": "system", "content": system})
+        for turn in turns:
+            messages += messages_of(turn, thinking)
+        return messages, tools or None, thinking

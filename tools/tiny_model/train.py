@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""Trains the bundled text model on the CPU: train.py OUT-FOLDER [--steps N]. A stopped run goes on from OUT-FOLDER's last checkpoint.
+
+Two processes of one thread each take half of a batch; their gradients meet in shared memory. That keeps both cores busy where two OpenMP
+threads would wait for each other. Not here: data (chats.py, stream.py), the network (model.py), the file that ships (export.py).
+"""
+import argparse
+import json
+import math
+import multiprocessing
+import os
+import random
+import sys
+import time
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import torch
+
+import chats
+import held_rows
+import model
+import stream
+import tokenizer
+
+SEED = 20261130
+MERGES = 502                 # with 256 bytes and ten markers 768 pieces
+TOKENS, PARTS = 768, 2       # of a part, parts of a process in a step
+LONG, LONG_SHARE = 512, 0.12 # the last part of the run sees longer chats
+WARM_UP, FALL, CLIP = 60, 0.4, 1.0    # steps; the share of the steps in which the rate falls; of a gradient's length
+PEAK, BETAS = 3e-3, (0.9, 0.98)       # AdamW: the embedding and the norms
+MATRIX_PEAK, MOMENTUM, DECAY = 0.025, 0.95, 0.02   # Muon: all other matrices
+BLOCK = 50                   # steps between checkpoints; each block's data has a seed of its own
+WORKERS = 2
+
+
+def rate(step, steps):
+    """The share of the peak rate: up in a line, flat, down in a line to 0. Flat, so that a run may still get shorter or longer on its way."""
+    return min(1, (step + 1) / WARM_UP, (steps - step) / (FALL * steps))
+
+
+def orthogonal(matrix):
+    """The nearest matrix with singular values near 1, by five Newton-Schulz steps with the coefficients of Muon (Jordan and others 2024,
+    https://kellerjordan.github.io/posts/muon)."""
+    a, b, c = 3.4445, -4.7750, 2.0315
+    tall = matrix.shape[0] > matrix.shape[1]
+    x = (matrix.t() if tall else matrix).bfloat16()
+    x = x / (x.norm() + 1e-7)
+    for _ in range(5):
+        square = x @ x.t()
+        x = torch.addmm(x, torch.addmm(square, square, square, beta=b, alpha=c), x, beta=a)
+    return x.t() if tall else x
+
+
+class Flat:
+    """All weights in one tensor, their gradients in another: what two processes share is one copy. Matrices learn by Muon, the rest by AdamW
+    (Loshchilov, Hutter 2019); each process turns its half of the matrices' updates."""
+
+    def __init__(self, network, rank=0):
+        named = list(network.named_parameters())
+        size = sum(one.numel() for _, one in named)
+        self.values, self.gradient = torch.empty(size), torch.zeros(size)
+        self.mean, self.square = torch.zeros(size), torch.zeros(size)
+        self.matrices, self.own, self.others = [], [], []
+        at = 0
+        for name, one in named:
+            place = slice(at, at + one.numel())
+            self.values[place] = one.data.flatten()
+            one.data = self.values[place].view(one.shape)
+            one.grad = self.gradient[place].view(one.shape)
+            if one.dim() > 1 and "embedding" not in name:
+                self.matrices.append((place, one.shape))
+                # gate_up is as much work as the other three
+                layer = int(name.split(".")[1])
+                if (("gate_up" in name) + layer) % WORKERS == rank:
+                    self.own.append((place, one.shape))
+            else:
+                self.others.append(place)
+            at = place.stop
+
+    def turn(self, gradient, update):
+        """Takes the gradient into the mean and writes the own matrices' directions into `update`, which the processes share."""
+        for place, _ in self.matrices:
+            self.mean[place].mul_(MOMENTUM).add_(gradient[place])
+        for place, shape in self.own:
+            ahead = gradient[place].add(self.mean[place], alpha=MOMENTUM).view(shape)
+            update[place] = orthogonal(ahead).flatten() * math.sqrt(max(1, shape[0] / shape[1]))
+
+    def step(self, gradient, update, step, share):
+        for place, _ in self.matrices:
+            self.values[place].mul_(1 - share * MATRIX_PEAK * DECAY).add_(update[place], alpha=-share * MATRIX_PEAK)
+        for place in self.others:
+            mean, square, part = self.mean[place], self.square[place], gradient[place]
+            mean.lerp_(part, 1 - BETAS[0])
+            square.mul_(BETAS[1]).addcmul_(part, part, value=1 - BETAS[1])
+            spread = (square / (1 - BETAS[1] ** (step + 1))).sqrt_().add_(1e-8)
+            self.values[place].addcdiv_(mean / (1 - BETAS[0] ** (step + 1)), spread, value=-share * PEAK)
+
+
+def make_tokenizer(folder):
+    path = os.path.join(folder, "merges.json")
+    if not os.path.exists(path):
+        rng = random.Random(SEED)
+        merges = tokenizer.train([chats.render(*chats.chat(rng)[:2]) for _ in range(15000)], MERGES)
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            json.dump(merges, file)
+        os.rename(path + ".new", path)
+    with open(path, encoding="utf-8") as file:
+        return tokenizer.Tokenizer(json.load(file))
+
+
+def held_accuracy(network, words, count):
+    """Percent of held-out rows whose every answer token is the most likely one, per skill: what greedy decoding would write."""
+    marks = stream.Marks(words)
+    found = {}
+    for skill in held_rows.SKILLS:
+        good = 0
+        for row in held_rows.rows(skill, count, seed=1):
+            ids = words.encode(chats.render(row["messages"] + [row["last"]], row["tools"]))
+            flags = stream.learned(ids, marks, row["thinking"])
+            last = max(at for at, flag in enumerate(flags) if flag)
+            first = last
+            while flags[first - 1]:
+                first -= 1
+            sequence = torch.tensor(ids[:last + 1])[None]
+            with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+                hidden = network(sequence[:, :-1])
+                best = network.logits(hidden[0, first - 1:]).argmax(-1)
+            good += bool((best == sequence[0, first:]).all())
+        found[skill] = round(100 * good / count)
+    return found
+
+
+def work(rank, arguments, shared, counts, update, barrier):
+    torch.set_num_threads(1)
+    torch.manual_seed(SEED)
+    words = make_tokenizer(arguments.folder)
+    network = model.Model(len(words))
+    flat = Flat(network, rank)
+    checkpoint = os.path.join(arguments.folder, "checkpoint.pt")
+    step = 0
+    if os.path.exists(checkpoint):
+        saved = torch.load(checkpoint)
+        step = saved["step"]
+        for name in ("values", "mean", "square"):
+            getattr(flat, name).copy_(saved[name])
+    barrier.wait()
+    log = open(os.path.join(arguments.folder, "log"), "a", buffering=1, encoding="utf-8") if rank == 0 else None
+    started, used, begun, losses, learned, seen = time.time(), time.process_time(), step, 0.0, 0, 0
+    data = None
+    long_from = int(arguments.steps * (1 - LONG_SHARE)) // BLOCK * BLOCK
+    while step < arguments.steps:
+        if data is None or step % BLOCK == 0:
+            data = stream.Stream(words, f"{SEED} {rank} {step // BLOCK}", LONG if step >= long_from else stream.USUAL)
+        flat.gradient.zero_()
+        counts[rank] = 0
+        for _ in range(PARTS):
+            ids, targets = data.batch(TOKENS)
+            chosen = targets >= 0
+            with torch.autocast("cpu", torch.bfloat16):
+                logits = network.logits(network(ids)[chosen])
+            loss = torch.nn.functional.cross_entropy(logits.float(), targets[chosen], reduction="sum")
+            loss.backward()
+            counts[rank] += torch.tensor([float(loss), float(chosen.sum()), ids.numel()])
+        shared[rank].copy_(flat.gradient)
+        barrier.wait()
+        total = counts.sum(0)
+        gradient = (shared[0] + shared[1]).div_(total[1])
+        norm = gradient.norm()
+        if norm > CLIP:
+            gradient.mul_(CLIP / norm)
+        flat.turn(gradient, update)
+        barrier.wait()
+        flat.step(gradient, update, step, rate(step, arguments.steps))
+        step += 1
+        losses, learned, seen = losses + float(total[0]), learned + float(total[1]), seen + int(total[2])
+        if rank == 0 and step % 25 == 0:
+            spent, cpu = time.time() - started, time.process_time() - used
+            log.write(f"step {step} loss {losses / learned:.4f} norm {norm:.2f} {seen / spent:.0f} tokens/s {seen / cpu / WORKERS:.0f} per cpu-s "
+                      f"left {(arguments.steps - step) * spent / (step - begun) / 60:.1f} min\n")
+            losses, learned = 0.0, 0
+        if rank == 0 and (step % BLOCK == 0 or step == arguments.steps):
+            torch.save({"step": step, "values": flat.values, "mean": flat.mean, "square": flat.square}, checkpoint + ".new")
+            os.rename(checkpoint + ".new", checkpoint)
+            if arguments.check and step % arguments.check == 0:
+                log.write(f"held {step} {json.dumps(held_accuracy(network, words, 40))}\n")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder")
+    parser.add_argument("--steps", type=int, default=6000)
+    parser.add_argument("--check", type=int, default=400, help="steps between looks at held-out rows; 0: none")
+    arguments = parser.parse_args()
+    os.makedirs(arguments.folder, exist_ok=True)
+    words = make_tokenizer(arguments.folder)
+    size = sum(one.numel() for one in model.Model(len(words)).parameters())
+    shared, counts = torch.zeros(WORKERS, size).share_memory_(), torch.zeros(WORKERS, 3).share_memory_()
+    update = torch.zeros(size).share_memory_()
+    context = multiprocessing.get_context("fork")
+    barrier = context.Barrier(WORKERS)
+    print(f"{size} weights, {len(words)} pieces, {arguments.steps} steps", flush=True)
+    workers = [context.Process(target=work, args=(rank, arguments, shared, counts, update, barrier)) for rank in range(WORKERS)]
+    for one in workers:
+        one.start()
+    for one in workers:
+        one.join()
+    sys.exit(max(abs(one.exitcode) for one in workers))
+
+
+if __name__ == "__main__":
+    main()
