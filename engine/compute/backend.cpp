@@ -1,11 +1,10 @@
-// Chooses the backend. Only the CPU one exists in this version.
+// Chooses the backend and how many threads it has.
 #include "engine/compute/backend.hpp"
-
-#include <sched.h>
 
 #include <algorithm>
 #include <exception>
 
+#include "engine/compute/cpu/cores.hpp"
 #include "engine/compute/cpu/fast_backend.hpp"
 #include "engine/compute/cpu/reference_backend.hpp"
 
@@ -13,13 +12,6 @@ namespace vigil::compute {
 namespace {
 
 constexpr int max_threads = 1024;
-
-// The cores of this process's affinity mask: what a container or taskset leaves us.
-int usable_cores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
-}
 
 }  // namespace
 
@@ -48,7 +40,7 @@ Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options) {
     return Error{"--threads " + std::to_string(options.threads) + " is not between 0 and " + std::to_string(max_threads)};
   }
   try {
-    const int threads = options.threads == 0 ? usable_cores() : options.threads;
+    const int threads = options.threads == 0 ? std::max(1, cpu::cores_of(cpu::usable_processors())) : options.threads;
     const cpu::FastKernels* kernels = options.backend == "reference" ? nullptr : cpu::fast_kernels();
     if (kernels != nullptr) return std::unique_ptr<Backend>(new cpu::FastBackend(threads, *kernels));
     return std::unique_ptr<Backend>(new cpu::ReferenceBackend(threads));

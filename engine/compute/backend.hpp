@@ -56,7 +56,7 @@ class Backend {
   Control control_;
 };
 
-// "auto" for the best there is, "cpu", or "reference" for the readable one that the others are measured by. `threads` 0 = one per core that this process may use.
+// "auto" for the best there is, "cpu", or "reference" for the readable one that the others are measured by. `threads` 0 = one for each core that this process may use.
 struct BackendOptions {
   std::string backend = "auto";
   int threads = 0;

@@ -223,7 +223,7 @@ TEST_CASE("norms, gates and sums of rows are what their formulas say, odd length
       const Floats in = random_floats(cols, 5, 30), gain = random_floats(cols, 6), up = random_floats(cols, 7);
       Floats out(in.size()), gated = in, sum = in;
       kernels->rms_norm_row(in.data(), gain.data(), 1e-5f, cols, out.data());
-      kernels->silu_row(gated.data(), up.data(), cols);
+      kernels->gate_row(Gate::silu, gated.data(), up.data(), cols);
       kernels->add_row(sum.data(), up.data(), cols);
       double square = 0;
       for (const float value : in) square += static_cast<double>(value) * static_cast<double>(value);
@@ -236,12 +236,27 @@ TEST_CASE("norms, gates and sums of rows are what their formulas say, odd length
     }
     Floats extremes = {-1000, -88, -87.5f, 0, 88, 1000, std::numeric_limits<float>::quiet_NaN()};
     const Floats ones(extremes.size(), 1.0f);
-    kernels->silu_row(extremes.data(), ones.data(), static_cast<int64_t>(extremes.size()));
+    kernels->gate_row(Gate::silu, extremes.data(), ones.data(), static_cast<int64_t>(extremes.size()));
     CHECK(std::abs(extremes[0]) < 1e-30f);
     CHECK(extremes[3] == 0.0f);
     CHECK(extremes[4] == 88.0f);
     CHECK(extremes[5] == 1000.0f);
     CHECK(std::isnan(extremes[6]));
+  }
+}
+
+TEST_CASE("the fast gates are the reference's") {
+  const Floats gate = random_floats(200, 1, 14), up = random_floats(200, 2, 9);
+  for (const Gate kind : {Gate::silu, Gate::gelu, Gate::clamped_silu}) {
+    Floats plain = gate;
+    cpu::gate_row(kind, plain.data(), up.data(), 200);
+    for (const FastKernels* kernels : all_kernels()) {
+      Floats fast = gate;
+      kernels->gate_row(kind, fast.data(), up.data(), 200);
+      // Rounding to half precision may go the other way where the value before it differs in its last bit.
+      const double epsilon = kind == Gate::gelu ? 1e-3 : 1e-5;
+      for (size_t i = 0; i < fast.size(); ++i) CHECK(static_cast<double>(fast[i]) == Approx(static_cast<double>(plain[i])).epsilon(epsilon).margin(1e-6));
+    }
   }
 }
 

@@ -64,6 +64,13 @@ struct Query {
 };
 inline constexpr int64_t queries_at_once = 4;
 
+// Some channels of a causal convolution.
+struct Convolution {
+  int64_t taps, channels, lanes;
+  const float* kernel;  // [taps][16], the newest input's last
+};
+inline constexpr int64_t max_taps = 8;
+
 struct FastKernels {
   const char* name;
 
@@ -78,11 +85,14 @@ struct FastKernels {
   void (*many)(gguf::TensorType type, const Panel panels[2], int64_t cols, const ProductRow* rows, int64_t count, int64_t first, int64_t lanes);
 
   void (*rms_norm_row)(const float* in, const float* gain, float epsilon, int64_t cols, float* out);
-  void (*silu_row)(float* gate, const float* up, int64_t cols);  // Gate::silu
+  void (*gate_row)(Gate kind, float* gate, const float* up, int64_t cols);
   void (*add_row)(float* into, const float* from, int64_t cols);
   // `count` queries (1 to queries_at_once) meet the 64 positions from `start` on.
   void (*attend_block)(KvType type, const KvBlock& block, int64_t head_dim, int64_t start, float scale, Query* queries, int64_t count);
   void (*store_kv)(KvType type, const float* key, const float* value, int64_t head_dim, int64_t place, std::byte* keys, std::byte* values);
+  // out[rows] = silu of the convolution of work.lanes channels (ops.hpp); `before` and `after` are [taps - 1] inputs, the first null at a
+  // sequence's beginning. All but the kernel lie work.channels apart from row to row.
+  void (*convolve_channels)(const Convolution& work, int64_t rows, const float* before, float* after, const float* in, float* out);
   void (*delta_step)(float* state, const float* q, const float* k, const float* v, DeltaGates gates, int64_t key_dim, int64_t value_dim,
                      float* scratch, float* out);
 };

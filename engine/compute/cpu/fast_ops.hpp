@@ -16,6 +16,7 @@ class FastOps final : public ReferenceOps {
   void rms_norm(Buffer in, const Weight& gain, float epsilon, Buffer out, int64_t rows) override;
   void gate(Gate kind, Buffer gate, Buffer up, int64_t cols, int64_t rows) override;
   void add(Buffer into, Buffer from, int64_t cols, int64_t rows) override;
+  void convolve(const Weight& kernels, const StateCache& states, int64_t layer, Buffer in, Buffer out, int64_t rows) override;
   // fast_ops_product.cpp
   void matmul(const Weight& weight, Buffer in, Buffer out, int64_t rows) override;
   void expert_matmul(const Weight& experts, int64_t out_cols, Buffer choice, int64_t used, ExpertInput kind, Buffer in, Buffer out,

@@ -40,13 +40,60 @@ void rms_norm_row(const float* in, const float* gain, float epsilon, int64_t col
   }
 }
 
-// g / (1 + e^-g) * u
-VIGIL_INLINE Floats silu_times(Floats g, Floats u) {
-  return multiply(divide(g, add(all(1.0f), exponential(subtract(zero_floats(), g)))), u);
+// 1 / (1 + e^-x)
+VIGIL_INLINE Floats logistic(Floats x) { return divide(all(1.0f), add(all(1.0f), exponential(subtract(zero_floats(), x)))); }
+
+VIGIL_INLINE Floats rounded_to_half(Floats x) {
+  uint16_t halves[16];
+  store_halves(halves, x);
+  return load_halves(halves);
 }
 
-void silu_row(float* gate, const float* up, int64_t cols) {
-  for (int64_t i = 0; i < cols; i += 16) store_some(gate + i, silu_times(load_some(gate + i, cols - i), load_some(up + i, cols - i)), cols - i);
+// The gates of ops.hpp.
+template <Gate kind>
+VIGIL_INLINE Floats gated(Floats g, Floats u) {
+  if constexpr (kind == Gate::silu) {
+    return multiply(divide(g, add(all(1.0f), exponential(subtract(zero_floats(), g)))), u);
+  } else if constexpr (kind == Gate::gelu) {
+    const Floats h = rounded_to_half(g);
+    const Floats inner = multiply(all(0.797884560802865f), fma(multiply(multiply(h, h), h), all(0.044715f), h));
+    // 1 + tanh(x) = 2 / (1 + e^-2x)
+    const Floats bent = rounded_to_half(multiply(h, logistic(add(inner, inner))));
+    return multiply(where_below(absolute(g), all(10.0f), bent, larger(zero_floats(), g)), u);
+  } else {
+    const Floats low = smaller(all(7.0f), g), near = larger(all(-7.0f), smaller(all(7.0f), u));
+    return multiply(multiply(low, logistic(multiply(all(1.702f), low))), add(near, all(1.0f)));
+  }
+}
+
+template <Gate kind>
+void gate_values(float* gate, const float* up, int64_t cols) {
+  for (int64_t i = 0; i < cols; i += 16) store_some(gate + i, gated<kind>(load_some(gate + i, cols - i), load_some(up + i, cols - i)), cols - i);
+}
+
+void gate_row(Gate kind, float* gate, const float* up, int64_t cols) {
+  switch (kind) {
+    case Gate::silu: return gate_values<Gate::silu>(gate, up, cols);
+    case Gate::gelu: return gate_values<Gate::gelu>(gate, up, cols);
+    case Gate::clamped_silu: return gate_values<Gate::clamped_silu>(gate, up, cols);
+  }
+}
+
+// Up to 16 channels side by side; each value needs the `taps - 1` inputs before it, the first of them from `before`.
+void convolve_channels(const Convolution& work, int64_t rows, const float* before, float* after, const float* in, float* out) {
+  const int64_t history = work.taps - 1;
+  const auto input = [&](int64_t row) {  // from -history on
+    if (row >= 0) return load_some(in + row * work.channels, work.lanes);
+    return before != nullptr ? load_some(before + (history + row) * work.channels, work.lanes) : zero_floats();
+  };
+  for (int64_t r = 0; r < rows; ++r) {
+    Floats sum = zero_floats();
+    for (int64_t t = 0; t < work.taps; ++t) sum = fma(input(r - history + t), load(work.kernel + 16 * t), sum);
+    store_some(out + r * work.channels, gated<Gate::silu>(sum, all(1.0f)), work.lanes);
+  }
+  Floats kept[max_taps];  // `after` may not be written before all of `before` is read
+  for (int64_t i = 0; i < history; ++i) kept[i] = input(rows - history + i);
+  for (int64_t i = 0; i < history; ++i) store_some(after + i * work.channels, kept[i], work.lanes);
 }
 
 void add_row(float* into, const float* from, int64_t cols) {
