@@ -289,6 +289,7 @@ Floats attend(const std::string& name, KvType type, int64_t length, int64_t chun
     sink_bytes = gguf::f32_bytes(*sinks);
     used.sinks = *backend->bind("sinks", T::f32, 1, heads, sink_bytes, WeightUse::lookup);
   }
+  REQUIRE(backend->prepare([](double) { return true; }, [](std::span<const std::byte>) {}));
   const int64_t blocks = (length + kv_block_positions - 1) / kv_block_positions;
   const KvCache cache = *backend->allocate_kv({type, 1, kv_heads, dim, blocks});
   const std::vector<double> turns(static_cast<size_t>(dim / 2), 0.01);

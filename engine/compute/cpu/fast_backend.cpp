@@ -9,6 +9,8 @@
 namespace vigil::compute::cpu {
 namespace {
 
+// Vectors up to this size are copied: each would keep a whole page of the file mapped, and pages of files may be huge.
+constexpr size_t small_bytes = size_t{64} << 10;
 constexpr size_t slice_bytes = size_t{32} << 20;  // of a tensor between two reports of progress
 
 }  // namespace
@@ -20,7 +22,16 @@ FastBackend::~FastBackend() = default;
 Result<Weight> FastBackend::bind(std::string_view tensor_name, gguf::TensorType type, int64_t rows, int64_t cols,
                                  std::span<const std::byte> bytes, WeightUse use) {
   Result<Weight> weight = ReferenceBackend::bind(tensor_name, type, rows, cols, bytes, use);
-  if (!weight || use != WeightUse::product) return weight;
+  if (!weight) return weight;
+  if (use == WeightUse::lookup) {
+    if (bound_.back().size() > small_bytes) return weight;
+    std::byte* copy = weights_.take(bound_.back().size());
+    if (copy == nullptr) return Error{"tensor '" + std::string(tensor_name) + "': no memory for its copy"};
+    copies_.push_back({copy, bound_.back()});
+    bound_.pop_back();
+    weight->address = copy;
+    return weight;
+  }
   const auto form = packed_form(type);
   if (!form) return weight;
   const int64_t groups = (rows + group_rows - 1) / group_rows;
@@ -56,7 +67,12 @@ bool FastBackend::prepare(const std::function<bool(double)>& progress, const std
       done += to - from;
     }
   }
+  for (const Copy& copy : copies_) std::copy(copy.from.begin(), copy.from.end(), copy.to);
+  // Reading a page may map its neighbours too, released ones among them.
+  for (const Packing& packing : packings_) release(packing.bytes);
+  for (const Copy& copy : copies_) release(copy.from);
   packings_.clear();
+  copies_.clear();
   const double before = static_cast<double>(done) / static_cast<double>(std::max<size_t>(all, 1));
   return ReferenceBackend::prepare([&](double share) { return progress(before + (1 - before) * share); }, release);
 }

@@ -28,6 +28,10 @@ class FastBackend final : public ReferenceBackend {
     std::byte* packed;
     std::span<const std::byte> bytes;  // of the file
   };
+  struct Copy {
+    std::byte* to;
+    std::span<const std::byte> from;
+  };
   // What a thread keeps for itself.
   struct Workspace {
     std::vector<float> floats;  // panels, accumulators
@@ -41,6 +45,7 @@ class FastBackend final : public ReferenceBackend {
   const std::string name_;
   HugeMemory weights_;
   std::vector<Packing> packings_;  // until prepare()
+  std::vector<Copy> copies_;       // until prepare()
   std::vector<Workspace> workspaces_;
   std::vector<std::byte> quantised_;  // input rows that all threads share
 };
