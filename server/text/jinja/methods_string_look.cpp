@@ -95,7 +95,7 @@ bool is_alphanumeric(uint32_t c) { return is_letter(c) || is_numeric(c); }
 template <bool (*is)(uint32_t)>
 Value all_are(Interpreter& in, const Value& self, const Arguments& given) {
   given.expect({});
-  in.work.charge_bytes(self.string->size * 4);
+  in.work.charge_bytes(self.string->size * 8);
   return Value::of(all_characters(*self.string, is));
 }
 
@@ -109,7 +109,7 @@ Value ascii(Interpreter& in, const Value& self, const Arguments& given) {
 template <bool lower>
 Value is_case(Interpreter& in, const Value& self, const Arguments& given) {
   given.expect({});
-  in.work.charge_bytes(self.string->size * 4);
+  in.work.charge_bytes(self.string->size * 8);
   bool some = false, other = false;
   all_characters(*self.string, [&](uint32_t c) {
     const bool small = category(c) == UTF8PROC_CATEGORY_LL, large = category(c) == UTF8PROC_CATEGORY_LU || category(c) == UTF8PROC_CATEGORY_LT;
@@ -122,7 +122,7 @@ Value is_case(Interpreter& in, const Value& self, const Arguments& given) {
 
 Value is_title(Interpreter& in, const Value& self, const Arguments& given) {
   given.expect({});
-  in.work.charge_bytes(self.string->size * 4);
+  in.work.charge_bytes(self.string->size * 8);
   bool some = false, inside = false;
   const bool fits = all_characters(*self.string, [&](uint32_t c) {
     const bool small = category(c) == UTF8PROC_CATEGORY_LL, large = category(c) == UTF8PROC_CATEGORY_LU || category(c) == UTF8PROC_CATEGORY_LT;

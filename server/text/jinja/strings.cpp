@@ -243,7 +243,11 @@ size_t find_first(Work& work, std::string_view text, std::string_view wanted, si
 
 size_t find_last(Work& work, std::string_view text, std::string_view wanted) {
   if (wanted.size() > text.size()) return std::string_view::npos;
-  if (wanted.size() <= short_text) return text.rfind(wanted);
+  if (wanted.size() <= short_text) {
+    const size_t at = text.rfind(wanted);
+    work.charge((text.size() - (at == std::string_view::npos ? 0 : at)) / 16);
+    return at;
+  }
   // Knuth, Morris and Pratt's search, from the right.
   work.charge((text.size() + wanted.size()) / 16);
   const size_t size = wanted.size();
