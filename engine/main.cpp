@@ -6,6 +6,8 @@
 #include <unistd.h>
 #include <vector>
 
+#include "engine/inspect.hpp"
+#include "engine/schedule/memory.hpp"
 #include "engine/serve.hpp"
 
 namespace {
@@ -44,6 +46,12 @@ int main(int count, char** values) {
   }
   if (arguments.size() == 1 && arguments[0] == "--version") {
     std::puts("vigil-engine " VIGIL_VERSION);
+    return 0;
+  }
+  if (arguments.size() == 2 && arguments[0] == "--inspect") {
+    const vigil::Result<std::string> report = vigil::engine::inspect(std::string(arguments[1]), vigil::schedule::available_memory());
+    if (!report) return std::fprintf(stderr, "vigil-engine: %s\n", report.error().c_str()), 1;
+    std::fputs(report->c_str(), stdout);
     return 0;
   }
   const vigil::Result<vigil::engine::Options> options = vigil::engine::parse_options(arguments);

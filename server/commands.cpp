@@ -1,8 +1,12 @@
-// One blocking HTTP request by Beast, under a time limit, and its answer for people or as JSON.
+// Most are one blocking HTTP request by Beast, under a time limit, and its answer for people or as JSON.
 #include "server/commands.hpp"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 
 #include <boost/asio/ip/tcp.hpp>
@@ -11,7 +15,9 @@
 #include <boost/beast/http.hpp>
 
 #include "protocol/result.hpp"
+#include "server/installed.hpp"
 #include "server/json/json.hpp"
+#include "server/program_dir.hpp"
 
 namespace vigil {
 
@@ -135,6 +141,18 @@ int check(const config::Loaded& loaded) {
   if (!loaded.ok()) return 2;
   std::printf("%s\n", config::to_json(loaded.config).c_str());
   return 0;
+}
+
+int inspect(const config::Loaded& loaded) {
+  for (const auto& mistake : loaded.mistakes) std::fprintf(stderr, "vigil: %s\n", mistake.c_str());
+  if (!loaded.ok()) return 2;
+  const auto found = find_installed(loaded.config);
+  if (!found) return complain(found.error());
+  // Our own engine, even where another serves: only it knows what this version can run.
+  const auto engine = config::resolve_program({"engine.exe", "vigil-engine", true, "vigil-engine", own_program_dir(), ""});
+  if (!engine) return complain(engine.error());
+  ::execl(engine->path.c_str(), engine->path.c_str(), "--inspect", found->model_path.c_str(), static_cast<char*>(nullptr));
+  return complain("cannot run " + engine->path + ": " + std::strerror(errno));
 }
 
 int status(const ClientOptions& options) {

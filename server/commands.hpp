@@ -10,6 +10,10 @@ namespace vigil {
 // Prints the effective configuration as JSON (exit status 0), or every mistake on stderr (2).
 int check(const config::Loaded& loaded);
 
+// Says what the configured model is, without loading it: the engine's own report. Does not return when it succeeds; 2 after a mistake in the
+// configuration, 1 when the engine's program cannot be run.
+int inspect(const config::Loaded& loaded);
+
 struct ClientOptions {
   std::string url = "http://127.0.0.1:8080";
   std::string api_key_file;  // its first line; else VIGIL_API_KEY

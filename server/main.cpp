@@ -60,6 +60,10 @@ int main(int argc, char** argv) {
   CLI::App* check_command = app.add_subcommand("check", "print the effective configuration, or every mistake in it");
   add_config_flags(*check_command, flags);
 
+  CLI::App* inspect_command = app.add_subcommand("inspect", "say what a model file is: types, memory by context, whether it runs");
+  inspect_command->add_option("file", flags.model, "a GGUF file, or the first part of a split one; else the configured model");
+  inspect_command->add_option("--config", flags.file, "configuration file (JSON, // comments allowed)");
+
   vigil::ClientOptions client;
   std::string request_id;
   const auto add_client_flags = [&](CLI::App& command) {
@@ -85,6 +89,7 @@ int main(int argc, char** argv) {
   }
   if (*serve_command) return serve(flags);
   if (*check_command) return vigil::check(vigil::config::load(sources_of(flags)));
+  if (*inspect_command) return vigil::inspect(vigil::config::load(sources_of(flags)));
   if (*status_command) return vigil::status(client);
   if (*load_command) return vigil::load(client);
   if (*unload_command) return vigil::unload(client);

@@ -6,7 +6,7 @@
 
 #include "engine/gguf/vocabulary.hpp"
 #include "engine/schedule/memory.hpp"
-#include "engine/schedule/split_files.hpp"
+#include "engine/schedule/model_source.hpp"
 
 namespace vigil::schedule {
 namespace {
@@ -106,32 +106,11 @@ Result<void> Runtime::make_caches(const RuntimeOptions& options) {
 }
 
 Result<std::unique_ptr<Runtime>> Runtime::load(const std::string& path, const RuntimeOptions& options, const Progress& progress) {
-  Result<std::unique_ptr<gguf::ByteSource>> source = gguf::open_pread(path);
+  Result<ModelSource> source = ModelSource::open(path);
   if (!source) return Error{source.error()};
-  Result<gguf::File> first = gguf::File::parse(**source);
-  if (!first) return Error{path + ": " + first.error()};
-  Result<std::vector<std::string>> paths = part_paths(path, *first);
-  if (!paths) return Error{path + ": " + paths.error()};
-  std::vector<gguf::File> headers;
-  headers.push_back(std::move(*first));
-  std::vector<gguf::Mapping> mappings;
-  for (size_t i = 0; i < paths->size(); ++i) {
-    if (i > 0) {
-      Result<gguf::File> header = open_part((*paths)[i], i, paths->size());
-      if (!header) return Error{header.error()};
-      headers.push_back(std::move(*header));
-    }
-    Result<gguf::Mapping> mapping = gguf::Mapping::open((*paths)[i]);
-    if (!mapping) return Error{mapping.error()};
-    mappings.push_back(std::move(*mapping));
-  }
-  std::vector<model::FilePart> parts;
-  for (size_t i = 0; i < headers.size(); ++i) parts.push_back({&headers[i], mappings[i].bytes()});
-  if (Result<void> whole = check_parts(parts); !whole) return Error{path + ": " + whole.error()};
-  const model::Files files(std::move(parts));
-  Result<std::unique_ptr<Runtime>> runtime = make(files, options, progress, gguf::Mapping::forget);
+  Result<std::unique_ptr<Runtime>> runtime = make(source->files(), options, progress, gguf::Mapping::forget);
   if (!runtime) return Error{path + ": " + runtime.error()};
-  (*runtime)->mappings_ = std::move(mappings);
+  (*runtime)->mappings_ = source->take_mappings();
   return runtime;
 }
 

@@ -201,3 +201,18 @@ def in_path(case):
     subprocess.run(["cp", os.path.join(daemon.folder, "engine"), os.path.join(folder, "my-engine")], check=True)
     daemon.start()
     check_answer(daemon.chat().wait_end(), case.letters.text(3))
+
+
+@test("inspect_says_what_a_model_is_without_loading_it")
+def inspect(case):
+    result = case.vigil("inspect", MODEL)
+    check(result.returncode == 0, "it can", result.stderr)
+    for words in ("architecture", "parameters", "Q8_0", "KV cache by context", "runs          yes"):
+        check(words in result.stdout, words, result.stdout)
+    by_default = case.vigil("inspect")
+    check(by_default.returncode == 0 and "architecture" in by_default.stdout, "the bundled model without a name", by_default.stdout, by_default.stderr)
+    one_line(case.vigil("inspect", "/no/such/model.gguf"), 1, "/no/such/model.gguf")
+    path = os.path.join(case.folder, "text.gguf")
+    with open(path, "w", encoding="ascii") as file:
+        file.write("this is no model\n" * 10)
+    one_line(case.vigil("inspect", path), 1, path)
