@@ -2,6 +2,7 @@
 #include "engine/sample/sampler.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -28,6 +29,17 @@ TokenId best_of(std::span<const float> scores) {
     if (usable(scores[i]) && (best < 0 || scores[i] > scores[static_cast<size_t>(best)])) best = static_cast<TokenId>(i);
   }
   return best;
+}
+
+// e^x for x up to 0, to a few units in the last place: x = n ln 2 + r, and the Taylor series of e^r. Without branches, so that loops vectorise.
+inline float power_of_e(float x) {
+  const float bounded = std::max(x, -87.0f);
+  constexpr float rounder = 12582912.0f;  // 1.5 * 2^23: adding it rounds to whole numbers
+  const float n = bounded * 1.44269504088896341f + rounder - rounder;
+  const float r = bounded - n * 0.693145751953125f - n * 1.42860682030941723e-6f;
+  const float series = 1 + r * (1 + r * (0.5f + r * (1.0f / 6 + r * (1.0f / 24 + r * (1.0f / 120 + r * (1.0f / 720))))));
+  const float scaled = series * std::bit_cast<float>((static_cast<int32_t>(n) + 127) << 23);
+  return x < -87.0f ? 0.0f : scaled;
 }
 
 constexpr auto better = [](const auto& a, const auto& b) { return a.score != b.score ? a.score > b.score : a.id < b.id; };
@@ -62,23 +74,19 @@ Result<TokenId> Sampler::choose(std::span<const float> scores) {
   if (best < 0) return Error{"no usable score: the model gave only NaN or minus infinity"};
   if (greedy()) return best;
 
-  collect(scores);
-  narrow_by_top_k();
+  collect(scores, scores[static_cast<size_t>(best)]);
   narrow_by_top_p();
-  std::erase_if(candidates_, [&](const Candidate& candidate) { return candidate.weight < settings_.min_p; });  // the best one weighs 1
-  // Temperature last; differences to the best keep tiny temperatures finite.
-  const double top = candidates_.front().score;
+  narrow_by_min_p();
+  // Temperature last.
+  weigh(settings_.temperature);
   double total = 0;
-  for (Candidate& candidate : candidates_) {
-    candidate.weight = candidate.score == top ? 1.0 : std::exp((candidate.score - top) / settings_.temperature);
-    total += candidate.weight;
-  }
+  for (const Candidate& candidate : candidates_) total += static_cast<double>(candidate.weight);
   double left = random_.uniform() * total;
   for (const Candidate& candidate : candidates_) {
-    left -= candidate.weight;
+    left -= static_cast<double>(candidate.weight);
     if (left < 0) return candidate.id;
   }
-  return candidates_.front().id;  // rounding ate the rest
+  return best;  // rounding ate the rest
 }
 
 void Sampler::adjust(std::span<float> scores, std::span<const TokenId> history) {
@@ -101,32 +109,46 @@ void Sampler::adjust(std::span<float> scores, std::span<const TokenId> history) 
   }
 }
 
-// Usable scores with their weights relative to the best, which comes first; the rest in order of id.
-void Sampler::collect(std::span<const float> scores) {
+// Usable scores, in order of id; with top_k the best so many, best first.
+void Sampler::collect(std::span<const float> scores, float top) {
   candidates_.clear();
-  size_t best = 0;
+  const size_t most = settings_.top_k == 0 ? scores.size() : std::min(scores.size(), static_cast<size_t>(settings_.top_k));
+  // With a few wanted, what lies below the worst of them is passed over: they are sorted out when twice as many have come together.
+  float least = -std::numeric_limits<float>::infinity();
+  const auto keep_best = [&] {
+    if (candidates_.size() <= most) return;
+    std::nth_element(candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(most) - 1, candidates_.end(), better);
+    candidates_.resize(most);
+    least = candidates_.back().score;
+  };
   for (size_t i = 0; i < scores.size(); ++i) {
-    if (!usable(scores[i])) continue;
-    candidates_.push_back({static_cast<double>(scores[i]), static_cast<TokenId>(i), 0});
-    if (candidates_.back().score > candidates_[best].score) best = candidates_.size() - 1;
+    if (!(scores[i] > least)) continue;  // NaN and minus infinity too
+    candidates_.push_back({scores[i], static_cast<TokenId>(i), 0});
+    if (most < scores.size() && candidates_.size() >= 2 * most + 64) keep_best();
   }
-  std::swap(candidates_.front(), candidates_[best]);
-  const double top = candidates_.front().score;
-  for (Candidate& candidate : candidates_) candidate.weight = weight_of(candidate.score, top);
+  keep_best();
+  if (most < scores.size()) std::sort(candidates_.begin(), candidates_.end(), better);
+  top_ = top;
 }
 
-void Sampler::narrow_by_top_k() {
-  if (settings_.top_k == 0 || static_cast<uint64_t>(settings_.top_k) >= candidates_.size()) return;
-  std::partial_sort(candidates_.begin(), candidates_.begin() + settings_.top_k, candidates_.end(), better);
-  candidates_.resize(static_cast<size_t>(settings_.top_k));
+// Each weight becomes e^((score - top) / temperature): 1 for the best. Differences to the best keep tiny temperatures finite.
+void Sampler::weigh(double temperature) {
+  const float inverse = static_cast<float>(1 / std::max(temperature, 1e-30));
+  for (Candidate& candidate : candidates_) candidate.weight = candidate.score == top_ ? 1.0f : power_of_e((candidate.score - top_) * inverse);
 }
 
 // The fewest best candidates that together have `top_p` of the probability. Sorts only as far as they reach: a vocabulary has 100,000
 // entries, a nucleus seldom 100.
 void Sampler::narrow_by_top_p() {
   if (settings_.top_p >= 1) return;
+  weigh(1);
   double total = 0;
-  for (const Candidate& candidate : candidates_) total += candidate.weight;
+  for (const Candidate& candidate : candidates_) total += static_cast<double>(candidate.weight);
+  // The likely ones alone, if they are enough.
+  constexpr float likely = 1e-4f;
+  double likely_total = 0;
+  for (const Candidate& candidate : candidates_) likely_total += candidate.weight >= likely ? static_cast<double>(candidate.weight) : 0.0;
+  if (likely_total >= settings_.top_p * total) std::erase_if(candidates_, [](const Candidate& candidate) { return candidate.weight < likely; });
   double sum = 0;
   size_t keep = 0;
   for (size_t sorted = 256;; sorted *= 8) {
@@ -134,11 +156,18 @@ void Sampler::narrow_by_top_p() {
     const auto rest = candidates_.begin() + static_cast<std::ptrdiff_t>(keep);
     std::partial_sort(rest, candidates_.begin() + static_cast<std::ptrdiff_t>(sorted), candidates_.end(), better);
     while (keep < sorted) {
-      sum += candidates_[keep++].weight;
+      sum += static_cast<double>(candidates_[keep++].weight);
       if (sum >= settings_.top_p * total) return candidates_.resize(keep);
     }
     if (sorted == candidates_.size()) return;
   }
+}
+
+// What is less likely than that share of the best.
+void Sampler::narrow_by_min_p() {
+  if (settings_.min_p <= 0) return;
+  const float least = std::isfinite(top_) ? static_cast<float>(static_cast<double>(top_) + std::log(settings_.min_p)) : top_;
+  std::erase_if(candidates_, [&](const Candidate& candidate) { return candidate.score < least; });
 }
 
 void add_logprobs(std::span<const float> scores, int top, protocol::Token& token) {

@@ -27,19 +27,21 @@ class Sampler {
 
  private:
   struct Candidate {
-    double score;
+    float score;
     TokenId id;
-    double weight;  // unnormalised probability
+    float weight;  // unnormalised probability, 1 for the best
   };
   Result<TokenId> choose(std::span<const float> scores);
   bool greedy() const { return settings_.temperature == 0 || settings_.top_k == 1; }
   void adjust(std::span<float> scores, std::span<const TokenId> history);
-  void collect(std::span<const float> scores);
-  void narrow_by_top_k();
+  void collect(std::span<const float> scores, float top);
+  void weigh(double temperature);
   void narrow_by_top_p();
+  void narrow_by_min_p();
 
   const Settings settings_;
   Random random_;
+  float top_ = 0;                      // the best score
   std::vector<Candidate> candidates_;  // kept between picks for its memory
   std::vector<TokenId> seen_;
 };
