@@ -161,7 +161,10 @@ TEST_CASE("Windows hide what lies outside them, and only in windowed layers") {
   const auto before = (*windowed)->encode(tile).values;
   tile.planes[95] = 1;  // the upper right corner: the second window
   const auto after = (*windowed)->encode(tile).values;
-  const auto same = [&](size_t cell) { return std::equal(before.begin() + static_cast<long>(cell * 32), before.begin() + static_cast<long>((cell + 1) * 32), after.begin() + static_cast<long>(cell * 32)); };
+  const auto same = [&](size_t cell) {
+    const auto first = static_cast<long>(cell * 32);
+    return std::equal(before.begin() + first, before.begin() + first + 32, after.begin() + first);
+  };
   for (size_t cell = 0; cell < 24; ++cell) {
     const size_t column = cell % 6, row = cell / 6;
     CHECK(same(cell) == !(column >= 4 && row < 2));
@@ -173,9 +176,12 @@ TEST_CASE("Files that lie are refused by the name of key or tensor") {
   CHECK(refusal(nothing).empty());
   tools::RandomProjector what;
   what.projector = "gemma3";
-  CHECK(refusal([](gguf::Writer& out) { out.add_tensor("v.extra", gguf::TensorType::f32, {4}, std::vector<std::byte>(16)); }).find("'v.extra' has no place") != std::string::npos);
+  const auto with = [](const char* tensor) {
+    return [tensor](gguf::Writer& out) { out.add_tensor(tensor, gguf::TensorType::f32, {4}, std::vector<std::byte>(16)); };
+  };
+  CHECK(refusal(with("v.extra")).find("'v.extra' has no place") != std::string::npos);
   what.projector = "qwen3vl_merger";
-  CHECK(refusal([](gguf::Writer& out) { out.add_tensor("v.deepstack.0.norm.weight", gguf::TensorType::f32, {4}, std::vector<std::byte>(16)); }, what).find("v.deepstack.0.norm.weight") != std::string::npos);
+  CHECK(refusal(with("v.deepstack.0.norm.weight"), what).find("v.deepstack.0.norm.weight") != std::string::npos);
   what = {};
   what.image_side = 33;
   CHECK(refusal(nothing, what).find("clip.vision.image_size over clip.vision.patch_size") != std::string::npos);
@@ -212,8 +218,8 @@ TEST_CASE("Each tensor that is missing, and each that has another shape, is name
       CAPTURE(name, tensor.name);
       const auto missing = load(bytes);
       REQUIRE_FALSE(missing);
-      const bool optional = tensor.name.ends_with(".bias") || tensor.name.find("class_embd") != std::string::npos || tensor.name.find("_ln.") != std::string::npos ||
-                            tensor.name == "mm.2.weight" || tensor.name.find("qkv") != std::string::npos;
+      const auto has = [&](const char* part) { return tensor.name.find(part) != std::string::npos; };
+      const bool optional = has(".bias") || has("class_embd") || has("_ln.") || tensor.name == "mm.2.weight" || has("qkv");
       if (!optional) CHECK(missing.error().find("'" + tensor.name + "' is missing") != std::string::npos);
     }
   }
@@ -233,9 +239,10 @@ TEST_CASE("Keys out of range and of wrong types") {
     const auto encoder = load(bytes);
     return encoder ? std::string() : encoder.error();
   };
-  for (const char* key : {"clip.vision.image_size", "clip.vision.patch_size", "clip.vision.embedding_length", "clip.vision.feed_forward_length", "clip.vision.block_count",
-                          "clip.vision.attention.head_count", "clip.vision.projection_dim", "clip.vision.projector.scale_factor"}) {
-    CHECK(with_number(key, 0).find(std::string(key) + " is 0") != std::string::npos);
+  for (const char* name : {"image_size", "patch_size", "embedding_length", "feed_forward_length", "block_count", "attention.head_count", "projection_dim",
+                           "projector.scale_factor"}) {
+    const std::string key = std::string("clip.vision.") + name;
+    CHECK(with_number(key, 0).find(key + " is 0") != std::string::npos);
     CHECK(with_number(key, 0x7fffffff).find(key) != std::string::npos);
   }
   CHECK(with_number("clip.vision.block_count", 900).find("'v.blk.2.ln1.weight' is missing") != std::string::npos);
@@ -282,12 +289,12 @@ TEST_CASE("Idefics 3: tiles with the text model's marks between them") {
   std::vector<float> marks;
   const auto& rows = encoded->values;
   for (size_t i = 0; i < rows.size() / 32; ++i) {
-    if (std::all_of(rows.begin() + static_cast<long>(32 * i), rows.begin() + static_cast<long>(32 * (i + 1)), [&](float value) { return value == rows[32 * i]; })) marks.push_back(rows[32 * i]);
-    else marks.push_back(-1);
+    const auto first = rows.begin() + static_cast<long>(32 * i);
+    marks.push_back(std::all_of(first, first + 32, [&](float value) { return value == *first; }) ? *first : -1);
   }
   const float around = 256, whole = 257, place = 259, line = 10;
-  CHECK(marks == std::vector<float>{place, -1, -1, -1, -1, around, place + 1, -1, -1, -1, -1, line, around, place + 2, -1, -1, -1, -1, around, place + 3, -1, -1, -1, -1, line, line,
-                                    around, whole, -1, -1, -1, -1});
+  CHECK(marks == std::vector<float>{place,     -1, -1, -1, -1, around, place + 1, -1, -1, -1, -1, line, around,
+                                    place + 2, -1, -1, -1, -1, around, place + 3, -1, -1, -1, -1, line, line, around, whole, -1, -1, -1, -1});
   CHECK(encoded->shape.rows == static_cast<int64_t>(marks.size()));
   CHECK(encoded->shape.columns_of_grid == encoded->shape.rows);
   CHECK(encoded->shape.rows_of_grid == 1);
