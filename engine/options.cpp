@@ -4,6 +4,8 @@
 #include <charconv>
 #include <optional>
 
+#include "protocol/lines.hpp"
+
 namespace vigil::engine {
 namespace {
 
@@ -33,12 +35,9 @@ Result<void> apply(Options& options, std::string_view flag, std::string_view val
   if (flag == "--threads") return take(0, 1024, [&](int64_t n) { options.runtime.backend.threads = static_cast<int>(n); });
   if (flag == "--step-ms") return take(1, 60'000, [&](int64_t n) { options.step_ms = static_cast<double>(n); });
   if (flag == "--beat-ms") return take(10, 3'600'000, [&](int64_t n) { options.beat_ms = n; });
-  if (flag == "--slots") {
-    const Result<int64_t> slots = number(flag, value, 0, 1024);
-    if (!slots) return Error{slots.error()};
-    if (*slots > 1) return Error{"--slots " + std::to_string(*slots) + ": this version runs one request at a time; use 1"};
-    return {};
-  }
+  if (flag == "--slots") return take(0, protocol::max_slots, [&](int64_t n) { options.runtime.slots = n == 0 ? default_slots : n; });
+  if (flag == "--speculate") return take(0, 64, [&](int64_t n) { options.runtime.speculate = n; });
+  if (flag == "--cache-mib") return take(-1, int64_t{1} << 26, [&](int64_t n) { options.runtime.cache_mib = n; });
   if (flag == "--backend") {
     options.runtime.backend.backend = std::string(value);  // judged where the backends are known
     return {};
@@ -56,6 +55,7 @@ Result<void> apply(Options& options, std::string_view flag, std::string_view val
 
 Result<Options> parse_options(std::span<const std::string_view> arguments) {
   Options options;
+  options.runtime.slots = default_slots;
   for (size_t i = 0; i < arguments.size(); ++i) {
     std::string_view flag = arguments[i], value;
     const size_t equals = flag.find('=');

@@ -11,9 +11,11 @@
 
 namespace vigil::engine {
 
+inline constexpr int64_t default_slots = 4;
+
 struct Options {
   std::string model;                 // path of a GGUF file
-  schedule::RuntimeOptions runtime;  // --context, --threads, --backend, --kv-type
+  schedule::RuntimeOptions runtime;  // --context, --threads, --backend, --kv-type, --slots, --cache-mib, --speculate
   double step_ms = 500;              // how long a prefill chunk should take
   int64_t beat_ms = 1000;            // between two BEAT lines while a request is active
 };
@@ -22,11 +24,15 @@ struct Options {
 Result<Options> parse_options(std::span<const std::string_view> arguments);
 
 inline constexpr std::string_view usage_text =
-    "usage: vigil-engine --model FILE.gguf [--context N] [--threads N] [--backend auto|cpu] [--kv-type f16|f32] [--step-ms N] [--slots 1]\n"
-    "                    [--beat-ms N]\n"
-    "Reads commands (GEN, STOP, QUIT) on stdin and answers on stdout; docs/line-protocol.md has the lines.\n"
+    "usage: vigil-engine --model FILE.gguf [--context N] [--threads N] [--backend auto|cpu] [--kv-type f16|f32] [--step-ms N] [--slots N]\n"
+    "                    [--cache-mib N] [--speculate N] [--beat-ms N]\n"
+    "Reads commands (GEN, EMB, STOP, QUIT) on stdin and answers on stdout; docs/line-protocol.md has the lines.\n"
     "  --context N   tokens; 0 = the largest up to the trained one that fits into 80 % of the available memory (default)\n"
     "  --threads N   0 = one per core that the process may use, one for models under 16 MiB (default)\n"
+    "  --slots N     requests that run at once, 0 to 1024; 0 = 4 (default)\n"
+    "  --cache-mib N memory for conversations that have ended, so that their next turn is not read again; 0 = as memory allows\n"
+    "                (default), -1 = nothing is kept\n"
+    "  --speculate N guess at most N tokens ahead, 0 to 64, from what the text repeats; 0 = off (default). The answers are the same\n"
     "  --step-ms N   about how long a prompt chunk takes, 1 to 60000 (default 500)\n"
     "  --beat-ms N   between two beats while a request is active, 10 to 3600000 (default 1000)\n";
 

@@ -13,6 +13,7 @@
 #include "engine/output.hpp"
 #include "engine/schedule/memory.hpp"
 #include "engine/schedule/request_queue.hpp"
+#include "engine/schedule/scheduler.hpp"
 #include "protocol/line_splitter.hpp"
 
 namespace vigil::engine {
@@ -65,6 +66,7 @@ class Server {
       return 1;
     }
     runtime_ = std::move(*runtime);
+    queue_.abort_by(runtime_->backend().control().abort);
     grammars_.emplace([this] { return runtime_->token_trie(); }, runtime_->model().vocabulary());
     vocabulary_.store(runtime_->model().vocabulary());
     context_.store(runtime_->context());
@@ -103,30 +105,33 @@ class Server {
     }
     say(protocol::Info{{{"context", std::to_string(runtime.context())},
                         {"kv", std::string(compute::name_of(options_.runtime.kv_type))},
-                        {"slots", "1"},
+                        {"slots", std::to_string(runtime.slots())},
+                        {"speculate", std::to_string(runtime.speculate())},
                         {"engine", VIGIL_VERSION},
                         {"backend", std::string(runtime.backend().name())},
                         {"architecture", model.config().architecture},
                         {"vocabulary", std::to_string(model.vocabulary())},
                         {"weights_mib", mib(model.weight_bytes())},
                         {"kv_mib", mib(runtime.kv().shape.bytes())},
+                        {"states_mib", mib(model.state_shape().slot_bytes() * static_cast<uint64_t>(runtime.plan().states))},
+                        {"parked_mib", mib(static_cast<uint64_t>(runtime.plan().parked_blocks) * runtime.kv().shape.block_bytes())},
                         {"scratch_mib", mib(model.scratch_bytes())}}});
     protocol::Ready ready;
     ready.context = runtime.context();
-    ready.stop = ready.ids = ready.logprobs = true;
+    ready.stop = ready.ids = ready.logprobs = ready.embeddings = true;
+    ready.slots = static_cast<int>(runtime.slots());
     ready.grammar = runtime.knows_tokens();
     ready.beat_ms = options_.beat_ms;
     say(std::move(ready));
   }
 
   void compute(schedule::Runtime& runtime) {
-    schedule::Slot slot(runtime, options_.step_ms, now);
-    while (std::optional<schedule::Request> request = queue_.take(runtime.backend().control().abort)) {
-      slot.run(*request, [&](protocol::EngineEvent event) {
-        // The queue must know first: a STOP that crosses the last line is about nothing, and no beat may follow it.
-        if (std::holds_alternative<protocol::Done>(event) || std::holds_alternative<protocol::EngineError>(event)) queue_.finished();
-        output_.line({request->tag, std::move(event)});
-      });
+    schedule::Scheduler scheduler(runtime, queue_, options_.step_ms, now, [this](std::optional<protocol::RequestTag> tag, protocol::EngineEvent event) {
+      output_.line({tag, std::move(event)});
+    });
+    while (queue_.wait()) {
+      do scheduler.step();
+      while (!scheduler.idle() && !queue_.closed());
     }
   }
 
@@ -166,7 +171,11 @@ class Server {
     Result<protocol::EngineCommand> command = protocol::parse_engine_command(line.text);
     if (!command) return refuse(tag_in(line.text), command.error());
     if (auto* generate = std::get_if<protocol::Generate>(&*command)) return start(std::move(*generate));
-    if (const auto* embed = std::get_if<protocol::Embed>(&*command)) return refuse(embed->request, "EMB: this engine gives no embeddings");
+    if (auto* embed = std::get_if<protocol::Embed>(&*command)) {
+      schedule::Request request{embed->request, 0, std::move(embed->ids)};
+      request.embed = embed->pool;
+      return enqueue(std::move(request));
+    }
     if (const auto* stop = std::get_if<protocol::Stop>(&*command)) return cancel(*stop);
     end();  // QUIT
   }
@@ -175,22 +184,29 @@ class Server {
     const std::optional<protocol::RequestTag> tag = generate.request;
     if (!generate.embeddings_file.empty()) return refuse(tag, "GENI: this model takes no pictures");
     if (generate.max_new < 0) return refuse(tag, "max_new is " + std::to_string(generate.max_new) + "; it must be 0 or more");
-    if (const int64_t vocabulary = vocabulary_.load(); vocabulary == 0) {
-      return refuse(tag, "the model is still loading: wait for READY");
-    } else {
-      const Result<void> usable = schedule::check_ids(generate.ids, vocabulary, context_.load());
-      if (!usable) return refuse(tag, usable.error());
-      Result<sample::Settings> settings = sample::check_settings(generate.sampling, vocabulary);
-      if (!settings) return refuse(tag, settings.error());
-      // Compiled here, on the reader's thread: a large grammar holds up nobody's tokens.
-      Result<sample::ConstraintPlan> constraint = grammars_->plan(generate.sampling);
-      if (!constraint) return refuse(tag, constraint.error());
-      switch (queue_.push({tag, generate.max_new, std::move(generate.ids), std::move(*settings), std::move(*constraint)})) {
-        case schedule::RequestQueue::Added::queued: return;
-        // Untagged on purpose: under its tag the line would end the request that has it rightly.
-        case schedule::RequestQueue::Added::duplicate: return refuse(std::nullopt, "req=" + std::to_string(*tag) + " is in use");
-        case schedule::RequestQueue::Added::full: return refuse(tag, "more than " + std::to_string(waiting_requests) + " requests wait");
-      }
+    schedule::Request request{tag, generate.max_new, std::move(generate.ids)};
+    const int64_t vocabulary = vocabulary_.load();
+    if (vocabulary == 0) return enqueue(std::move(request));  // refused there
+    Result<sample::Settings> settings = sample::check_settings(generate.sampling, vocabulary);
+    if (!settings) return refuse(tag, settings.error());
+    // Compiled here, on the reader's thread: a large grammar holds up nobody's tokens.
+    Result<sample::ConstraintPlan> constraint = grammars_->plan(generate.sampling);
+    if (!constraint) return refuse(tag, constraint.error());
+    request.settings = std::move(*settings);
+    request.constraint = std::move(*constraint);
+    enqueue(std::move(request));
+  }
+
+  void enqueue(schedule::Request request) {
+    const std::optional<protocol::RequestTag> tag = request.tag;
+    const int64_t vocabulary = vocabulary_.load();
+    if (vocabulary == 0) return refuse(tag, "the model is still loading: wait for READY");
+    if (Result<void> usable = schedule::check_ids(request, vocabulary, context_.load()); !usable) return refuse(tag, usable.error());
+    switch (queue_.push(std::move(request))) {
+      case schedule::RequestQueue::Added::queued: return;
+      // Untagged on purpose: under its tag the line would end the request that has it rightly.
+      case schedule::RequestQueue::Added::duplicate: return refuse(std::nullopt, "req=" + std::to_string(*tag) + " is in use");
+      case schedule::RequestQueue::Added::full: return refuse(tag, "more than " + std::to_string(waiting_requests) + " requests wait");
     }
   }
 

@@ -15,6 +15,8 @@ class BlockPool {
   std::optional<BlockId> acquire();  // held once; nothing when all are taken
   void retain(BlockId block);        // one more holder
   void release(BlockId block);
+  int64_t size() const { return static_cast<int64_t>(holders_.size()); }
+  int32_t holders(BlockId block) const { return holders_[static_cast<size_t>(block)]; }
   int64_t free_blocks() const { return static_cast<int64_t>(free_.size()); }
 
  private:

@@ -10,9 +10,13 @@ struct Pools {
   BlockPool blocks;
   BlockPool states;
   const bool recurrent;  // then every committed step leaves its state in a slot
+  uint64_t uses = 0;     // counts up: what was used later has the higher number
 };
 
-// Slots for one sequence: the committed state, and the one that a step writes.
+// Slots for one running sequence: the committed state, and the one that a step writes.
 inline constexpr int64_t state_slots_per_sequence = 2;
+// A recurrent state is kept where a sequence passes a multiple of this many tokens: at absolute positions, so that two prompts which begin alike
+// meet at the same ones.
+inline constexpr int64_t checkpoint_tokens = 256;
 
 }  // namespace vigil::cache

@@ -46,6 +46,12 @@ class Backend {
   virtual Result<KvCache> allocate_kv(const KvShape& shape) = 0;
   virtual Result<StateCache> allocate_states(const StateShape& shape) = 0;
 
+  // Every layer and head of a block, between runs; false when this backend cannot: the caller then shares whole blocks only.
+  virtual bool copy_block(const KvCache& cache, int32_t from, int32_t to) {
+    (void)cache, (void)from, (void)to;
+    return false;
+  }
+
   virtual void upload(StepData& step) = 0;  // before the run that it is for
   virtual RunOutcome run(const std::function<void(Ops&)>& forward) = 0;
   virtual void read(Buffer from, int64_t offset, std::span<float> out) = 0;

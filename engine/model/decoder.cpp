@@ -123,11 +123,11 @@ void Decoder::mix_experts(compute::Ops& ops, const Experts& part, compute::Gate 
   ops.add(delta_, many_, width, rows);
 }
 
-void Decoder::end(compute::Ops& ops, int64_t outputs) const {
-  if (outputs == 0) return;
-  ops.select_outputs(x_, delta_, config_.width, outputs);                    // [outputs, width]
-  norm(ops, delta_, output_norm_, delta_, outputs);
-  ops.matmul(output_, delta_, scores_, outputs);                             // [outputs, vocabulary]
+void Decoder::end(compute::Ops& ops, Outputs outputs) const {
+  if (outputs.all() == 0) return;
+  ops.select_outputs(x_, delta_, config_.width, outputs.all());              // [outputs, width]
+  norm(ops, delta_, output_norm_, delta_, outputs.all());
+  if (outputs.scores > 0) ops.matmul(output_, delta_, scores_, outputs.scores);  // [scores, vocabulary]
 }
 
 Result<void> Decoder::allocate(compute::Backend& backend, const compute::StepLimits& limits) {

@@ -61,13 +61,13 @@ class Decoder : public Model {
   void feed_forward(compute::Ops& ops, const FeedForward& part, compute::Gate kind, int64_t rows) const;
   // delta = the chosen experts' sum, and the shared expert's answer
   void mix_experts(compute::Ops& ops, const Experts& part, compute::Gate kind, int64_t rows) const;
-  void end(compute::Ops& ops, int64_t outputs) const;             // scores of the step's outputs
+  void end(compute::Ops& ops, Outputs outputs) const;             // scores and hidden states of the step's outputs
 
   float epsilon() const { return static_cast<float>(config_.epsilon); }
   float head_scale() const;  // 1 / sqrt(head_dim)
 
   compute::Rope rope_;
-  compute::Buffer x_, normed_, delta_;     // [rows, width]
+  compute::Buffer x_, normed_;             // [rows, width], as delta_
   compute::Buffer q_, mixed_;              // [rows, heads, head_dim]
   compute::Buffer k_, v_;                  // [rows, kv_heads, head_dim]
   compute::Buffer gate_, up_;              // [rows, ff], or that of an expert for each choice

@@ -19,7 +19,7 @@ struct Layer {
 
 class Gemma3 final : public Decoder {
  public:
-  void forward(compute::Ops& ops, const compute::Caches& caches, int64_t rows, int64_t outputs) const override {
+  void forward(compute::Ops& ops, const compute::Caches& caches, int64_t rows, Outputs outputs) const override {
     const Config& c = config_;
     begin(ops, rows);                                              // x [rows, width], angles [rows, rotated]
     ops.scale(x_, static_cast<float>(std::sqrt(static_cast<double>(c.width))), c.width, rows);

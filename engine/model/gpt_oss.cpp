@@ -15,7 +15,7 @@ struct Layer {
 
 class GptOss final : public Decoder {
  public:
-  void forward(compute::Ops& ops, const compute::Caches& caches, int64_t rows, int64_t outputs) const override {
+  void forward(compute::Ops& ops, const compute::Caches& caches, int64_t rows, Outputs outputs) const override {
     const Config& c = config_;
     begin(ops, rows);                                  // x [rows, width], angles [rows, rotated]
     for (int64_t i = 0; i < c.layers; ++i) {

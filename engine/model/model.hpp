@@ -14,6 +14,13 @@
 
 namespace vigil::model {
 
+// The rows of a step that something is wanted from, as the step's outputs name them: scores for the first so many, and for those behind only the
+// hidden state after the last norm.
+struct Outputs {
+  int64_t scores = 0, hidden = 0;
+  int64_t all() const { return scores + hidden; }
+};
+
 class Model {
  public:
   virtual ~Model() = default;
@@ -23,19 +30,21 @@ class Model {
   uint64_t weight_bytes() const { return weight_bytes_; }  // each tensor once
   uint64_t scratch_bytes() const { return scratch_bytes_; }  // activations of the largest step; memory only once written
 
-  // The step's `rows` tokens through all layers; the cache gets their K and V, scores() the rows that the step's outputs name.
+  // The step's `rows` tokens through all layers; the cache gets their K and V, scores() and hidden() the rows that the step's outputs name.
   // Called by every thread of the backend's team.
-  virtual void forward(compute::Ops& ops, const compute::Caches& caches, int64_t rows, int64_t outputs) const = 0;
+  virtual void forward(compute::Ops& ops, const compute::Caches& caches, int64_t rows, Outputs outputs) const = 0;
   // Layers that have a KV cache; without slots, what the others keep (no layers = nothing).
   virtual int64_t kv_layers() const { return config_.layers; }
   virtual compute::StateShape state_shape() const { return {}; }
-  compute::Buffer scores() const { return scores_; }       // [outputs, vocabulary], before any softmax
+  compute::Buffer scores() const { return scores_; }       // [outputs.scores, vocabulary], before any softmax
+  compute::Buffer hidden() const { return delta_; }        // [outputs.all(), width], until the next step
 
  protected:
   Config config_;
   int64_t vocabulary_ = 0;
   uint64_t weight_bytes_ = 0, scratch_bytes_ = 0;
   compute::Buffer scores_;
+  compute::Buffer delta_;  // [rows, width]: what a layer adds; at a step's end the normed outputs
 };
 
 // Rows of token_embd.weight, from the header alone.

@@ -38,7 +38,7 @@ class Qwen35 final : public Decoder {
     return {config_.layers - kv_layers(), r.kernel, r.key_heads, r.value_heads, r.key_dim, r.value_dim, 0};
   }
 
-  void forward(compute::Ops& ops, const compute::Caches& caches, int64_t rows, int64_t outputs) const override {
+  void forward(compute::Ops& ops, const compute::Caches& caches, int64_t rows, Outputs outputs) const override {
     const Config& c = config_;
     begin(ops, rows);                                             // x [rows, width], angles [rows, rotated]
     int64_t attention_layer = 0, delta_layer = 0;

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <optional>
 
+#include "engine/cache/pools.hpp"
 #include "engine/compute/tensor.hpp"
 
 namespace vigil::schedule {
@@ -90,6 +91,47 @@ Result<int64_t> fit_context(int64_t asked, int64_t trained, const MemoryNeed& ne
                (asked > 0 && fitting_blocks > 0
                     ? "; a context of " + std::to_string(fitting_blocks * static_cast<uint64_t>(compute::kv_block_positions)) + " would fit"
                     : std::string())};
+}
+
+Result<CachePlan> plan_caches(const CacheWish& wish, const MemoryNeed& need, uint64_t available) {
+  // What is taken for parked conversations without being told: no more bytes than this, nor than so many contexts and states have.
+  constexpr uint64_t most_by_choice = uint64_t{4} << 30, most_contexts = 8, most_states = 64;
+  constexpr uint64_t state_quarters = 3;                  // of four: a state weighs as much as the KV of thousands of tokens
+  MemoryNeed fixed = need;
+  CachePlan plan;
+  plan.states = need.state > 0 ? wish.slots * cache::state_slots_per_sequence : 0;
+  fixed.scratch += static_cast<uint64_t>(plan.states) * need.state;
+  const Result<int64_t> context = fit_context(wish.context, wish.trained, fixed, available);
+  if (!context) return Error{context.error()};
+  plan.context = *context;
+  const int64_t each = (plan.context + compute::kv_block_positions - 1) / compute::kv_block_positions;
+  const uint64_t kv_block = std::max<uint64_t>(1, need.kv_block);
+  plan.blocks = each * wish.slots;
+  uint64_t rest = 0;  // bytes that nobody has claimed
+  if (available > 0) {
+    const uint64_t budget = available / 100 * memory_percent, taken = fixed.weights + fixed.scratch;
+    const uint64_t for_kv = budget > taken ? budget - taken : 0;
+    plan.blocks = std::clamp<int64_t>(plan.blocks, each, std::max<int64_t>(each, static_cast<int64_t>(for_kv / kv_block)));
+    const uint64_t used = static_cast<uint64_t>(plan.blocks) * kv_block;
+    rest = for_kv > used ? for_kv - used : 0;
+  }
+  const uint64_t useful = most_contexts * static_cast<uint64_t>(each) * kv_block + most_states * need.state;
+  uint64_t cache = std::min(useful, available > 0 ? std::min(rest / 4, most_by_choice) : most_by_choice);
+  if (wish.cache_mib > 0) {
+    cache = static_cast<uint64_t>(wish.cache_mib) << 20;
+    if (available > 0) cache = std::min(cache, rest);
+  }
+  if (wish.cache_mib < 0) return plan;
+  uint64_t for_states = 0;
+  if (need.state > 0) {
+    const uint64_t more = cache / 4 * state_quarters / need.state;
+    plan.states += static_cast<int64_t>(std::min<uint64_t>(more, INT32_MAX));
+    for_states = more * need.state;
+  }
+  const int64_t parked = static_cast<int64_t>(std::min<uint64_t>((cache - for_states) / kv_block, INT32_MAX / 2));
+  plan.blocks += parked;
+  plan.parked_blocks = wish.cache_mib > 0 ? std::max<int64_t>(1, parked) : plan.blocks;
+  return plan;
 }
 
 }  // namespace vigil::schedule

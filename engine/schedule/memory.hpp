@@ -15,6 +15,7 @@ uint64_t available_memory(const std::string& root = "");
 struct MemoryNeed {
   uint64_t weights = 0, scratch = 0;  // bytes
   uint64_t kv_block = 0;              // bytes of 64 positions
+  uint64_t state = 0;                 // bytes of one recurrent state; 0 = the model has none
 };
 // At most this share of the available memory is planned for.
 inline constexpr uint64_t memory_percent = 80;
@@ -22,5 +23,19 @@ inline constexpr uint64_t memory_percent = 80;
 // The context to run with. `asked` 0 = the largest up to `trained` that fits; a context that was asked for and does not fit is an error
 // with the numbers, as is a model that does not fit at all. `available` 0 = unknown: everything fits.
 Result<int64_t> fit_context(int64_t asked, int64_t trained, const MemoryNeed& need, uint64_t available);
+
+struct CacheWish {
+  int64_t context = 0, trained = 0;  // tokens, as fit_context takes them
+  int64_t slots = 1;
+  int64_t cache_mib = 0;             // for what outlives its request; 0 = as memory allows, below 0 = nothing
+};
+struct CachePlan {
+  int64_t context = 0;        // tokens of one sequence
+  int64_t blocks = 0;         // KV blocks: a context for each slot if they fit, one at least, and some for parked conversations
+  int64_t states = 0;         // slots of recurrent state
+  int64_t parked_blocks = 0;  // most blocks that parked conversations may hold; 0 = none is kept
+};
+// Where the contexts of all slots do not fit, they share what does: a conversation that finds no room waits for another's end.
+Result<CachePlan> plan_caches(const CacheWish& wish, const MemoryNeed& need, uint64_t available);
 
 }  // namespace vigil::schedule

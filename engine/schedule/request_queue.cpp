@@ -5,11 +5,17 @@
 
 namespace vigil::schedule {
 
+void RequestQueue::abort_by(std::atomic<bool>& abort) {
+  const std::lock_guard lock(mutex_);
+  abort_ = &abort;
+  judge();
+}
+
 RequestQueue::Added RequestQueue::push(Request request) {
   const std::lock_guard lock(mutex_);
   if (request.tag) {
-    const bool waits = std::any_of(waiting_.begin(), waiting_.end(), [&](const Request& other) { return other.tag == request.tag; });
-    if (waits || (running_ && running_tag_ == request.tag)) return Added::duplicate;
+    const auto same = [&](const auto& other) { return other.tag == request.tag; };
+    if (std::any_of(waiting_.begin(), waiting_.end(), same) || std::any_of(running_.begin(), running_.end(), same)) return Added::duplicate;
   }
   if (waiting_.size() >= limit_) return Added::full;
   waiting_.push_back(std::move(request));
@@ -17,32 +23,63 @@ RequestQueue::Added RequestQueue::push(Request request) {
   return Added::queued;
 }
 
-std::optional<Request> RequestQueue::take(std::atomic<bool>& abort) {
+bool RequestQueue::wait() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return closed_ || !waiting_.empty(); });
-  if (closed_) return std::nullopt;
-  Request request = std::move(waiting_.front());
-  waiting_.pop_front();
-  running_ = true;
-  running_tag_ = request.tag;
-  abort_ = &abort;
-  abort.store(false);  // under the lock: a stop for this request comes after, one for the last came before
-  changed_.notify_all();
-  return request;
+  return !closed_;
 }
 
-void RequestQueue::finished() {
+bool RequestQueue::closed() const {
   const std::lock_guard lock(mutex_);
-  running_ = false;
-  abort_ = nullptr;
+  return closed_;
+}
+
+std::optional<RequestQueue::Taken> RequestQueue::take() {
+  const std::lock_guard lock(mutex_);
+  if (closed_ || waiting_.empty()) return std::nullopt;
+  Taken taken{++last_number_, std::move(waiting_.front())};
+  waiting_.pop_front();
+  running_.push_back({taken.number, taken.request.tag});
   changed_.notify_all();
+  return taken;
+}
+
+bool RequestQueue::stopped(Number number) const {
+  const std::lock_guard lock(mutex_);
+  return closed_ || std::any_of(running_.begin(), running_.end(), [&](const Running& one) { return one.number == number && one.stopped; });
+}
+
+void RequestQueue::begin_step(std::span<const Number> members) {
+  const std::lock_guard lock(mutex_);
+  for (Running& one : running_) one.in_step = std::find(members.begin(), members.end(), one.number) != members.end();
+  judge();
+}
+
+void RequestQueue::end_step() { begin_step({}); }
+
+void RequestQueue::finished(Number number) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(running_, [&](const Running& one) { return one.number == number; });
+  judge();
+  changed_.notify_all();
+}
+
+void RequestQueue::judge() {
+  bool any = false, all = true;
+  for (const Running& one : running_) {
+    any |= one.in_step;
+    all &= one.stopped || !one.in_step;
+  }
+  if (abort_ != nullptr) abort_->store(closed_ || (any && all));
 }
 
 RequestQueue::StopResult RequestQueue::stop(std::optional<protocol::RequestTag> tag) {
   const std::lock_guard lock(mutex_);
-  if (running_ && (!tag || running_tag_ == tag)) {
-    abort_->store(true);
-    return {Stopped::running, running_tag_};
+  for (Running& one : running_) {
+    if (tag ? one.tag != tag : one.stopped) continue;
+    one.stopped = true;
+    judge();
+    return {Stopped::running, one.tag};
   }
   const auto found = std::find_if(waiting_.begin(), waiting_.end(), [&](const Request& request) { return !tag || request.tag == tag; });
   if (found == waiting_.end()) return {};
@@ -55,19 +92,21 @@ void RequestQueue::close() {
   const std::lock_guard lock(mutex_);
   closed_ = true;
   waiting_.clear();
-  if (running_) abort_->store(true);
+  judge();
   changed_.notify_all();
 }
 
 bool RequestQueue::active() const {
   const std::lock_guard lock(mutex_);
-  return running_;
+  return !running_.empty();
 }
 
 std::vector<protocol::RequestTag> RequestQueue::tags() const {
   const std::lock_guard lock(mutex_);
   std::vector<protocol::RequestTag> tags;
-  if (running_ && running_tag_) tags.push_back(*running_tag_);
+  for (const Running& one : running_) {
+    if (one.tag) tags.push_back(*one.tag);
+  }
   for (const Request& request : waiting_) {
     if (request.tag) tags.push_back(*request.tag);
   }
@@ -76,13 +115,13 @@ std::vector<protocol::RequestTag> RequestQueue::tags() const {
 
 bool RequestQueue::wait_active() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return closed_ || running_; });
+  changed_.wait(lock, [&] { return closed_ || !running_.empty(); });
   return !closed_;
 }
 
 bool RequestQueue::still_active_after(Duration period) {
   std::unique_lock lock(mutex_);
-  return !changed_.wait_for(lock, period, [&] { return closed_ || !running_; });
+  return !changed_.wait_for(lock, period, [&] { return closed_ || running_.empty(); });
 }
 
 }  // namespace vigil::schedule

@@ -64,11 +64,14 @@ Result<std::unique_ptr<Runtime>> Runtime::make(const model::Files& files, const 
   if (!backend) return Error{backend.error()};
   runtime->backend_ = std::move(*backend);
 
-  const compute::StepLimits limits{options.step_rows, options.outputs, 1, 0};
+  const compute::StepLimits limits{options.step_rows + options.slots * (1 + options.speculate),
+                                   std::max(options.outputs, options.slots * (1 + options.speculate)), options.slots, 0};
   Result<std::unique_ptr<model::Model>> model = model::make_model(files, *runtime->backend_, limits);
   if (!model) return Error{model.error()};
   runtime->model_ = std::move(*model);
-  if (Result<void> made = runtime->make_caches(options); !made) return Error{made.error()};
+  runtime->options_ = options;
+  if (runtime->model_->state_shape().layers > 0) runtime->options_.speculate = 0;  // a state cannot be cut back behind a wrong guess
+  if (Result<void> made = runtime->make_caches(); !made) return Error{made.error()};
 
   Result<Words> words = find_words(files.metadata(), runtime->model_->vocabulary());
   if (!words) return Error{words.error()};
@@ -79,29 +82,27 @@ Result<std::unique_ptr<Runtime>> Runtime::make(const model::Files& files, const 
   return runtime;
 }
 
-Result<void> Runtime::make_caches(const RuntimeOptions& options) {
+Result<void> Runtime::make_caches() {
   const model::Config& config = model_->config();
-  compute::StepLimits limits{options.step_rows, options.outputs, 1, 0};
-  compute::KvShape shape{options.kv_type, model_->kv_layers(), config.kv_heads, config.head_dim, 0};
+  compute::KvShape shape{options_.kv_type, model_->kv_layers(), config.kv_heads, config.head_dim, 0};
   compute::StateShape states = model_->state_shape();
-  if (states.layers > 0) states.slots = limits.sequences * cache::state_slots_per_sequence;
-  const uint64_t state_bytes = states.slot_bytes() * static_cast<uint64_t>(states.slots);
-  const MemoryNeed need{model_->weight_bytes(), model_->scratch_bytes() + state_bytes, shape.block_bytes()};
-  Result<int64_t> context = fit_context(options.context, config.trained_context, need, options.available_bytes);
-  if (!context) return Error{context.error()};
-  context_ = *context;
-  limits.blocks_per_sequence = (*context + compute::kv_block_positions - 1) / compute::kv_block_positions;
-  shape.blocks = limits.blocks_per_sequence;
+  const MemoryNeed need{model_->weight_bytes(), model_->scratch_bytes(), shape.block_bytes(), states.slot_bytes()};
+  Result<CachePlan> plan = plan_caches({options_.context, config.trained_context, options_.slots, options_.cache_mib}, need, options_.available_bytes);
+  if (!plan) return Error{plan.error()};
+  plan_ = *plan;
+  shape.blocks = plan_.blocks;
   Result<compute::KvCache> kv = backend_->allocate_kv(shape);
   if (!kv) return Error{kv.error()};
   caches_.kv = *kv;
   if (states.layers > 0) {
+    states.slots = plan_.states;
     Result<compute::StateCache> made = backend_->allocate_states(states);
     if (!made) return Error{made.error()};
     caches_.states = *made;
   }
   pools_ = std::make_unique<cache::Pools>(shape.blocks, states.slots);
-  step_ = compute::StepData(limits);
+  const int64_t rows = options_.step_rows + options_.slots * (1 + options_.speculate);
+  step_ = compute::StepData({rows, rows, options_.slots, (plan_.context + compute::kv_block_positions - 1) / compute::kv_block_positions});
   return {};
 }
 
@@ -123,26 +124,55 @@ std::shared_ptr<const sample::TokenTrie> Runtime::token_trie() {
   return trie_;
 }
 
-compute::RunOutcome Runtime::step(cache::Sequence& sequence, std::span<const TokenId> tokens, int64_t outputs) {
-  const int64_t rows = static_cast<int64_t>(tokens.size());
-  assert(rows >= 1 && rows <= step_.limits().rows && outputs <= std::min(rows, step_.limits().outputs));
-  for (int64_t r = 0; r < rows; ++r) {
-    step_.ids()[static_cast<size_t>(r)] = tokens[static_cast<size_t>(r)];
-    step_.positions()[static_cast<size_t>(r)] = static_cast<int32_t>(sequence.length() + r);
-    step_.sequences()[static_cast<size_t>(r)] = 0;
+compute::RunOutcome Runtime::step(std::span<Part> parts) {
+  int64_t rows = 0, scores = 0, hidden = 0;
+  for (Part& part : parts) {
+    part.first_score = scores;
+    scores += part.scores;
   }
-  for (int64_t o = 0; o < outputs; ++o) step_.outputs()[static_cast<size_t>(o)] = static_cast<int32_t>(rows - outputs + o);
-  std::copy(sequence.blocks().begin(), sequence.blocks().end(), step_.blocks(0).begin());
-  step_.states(0)[0] = sequence.state_from();
-  step_.states(0)[1] = sequence.state_to();
+  for (size_t p = 0; p < parts.size(); ++p) {
+    Part& part = parts[p];
+    const int64_t count = static_cast<int64_t>(part.tokens.size());
+    assert(count >= 1 && part.scores <= count && rows + count <= step_.limits().rows && p < static_cast<size_t>(step_.limits().sequences));
+    for (int64_t r = 0; r < count; ++r) {
+      const size_t row = static_cast<size_t>(rows + r);
+      step_.ids()[row] = part.tokens[static_cast<size_t>(r)];
+      step_.positions()[row] = static_cast<int32_t>(part.sequence->length() + r);
+      step_.sequences()[row] = static_cast<int32_t>(p);
+    }
+    for (int64_t s = 0; s < part.scores; ++s) {
+      step_.outputs()[static_cast<size_t>(part.first_score + s)] = static_cast<int32_t>(rows + count - part.scores + s);
+    }
+    part.first_hidden = scores + hidden;
+    for (int64_t r = 0; part.hidden && r < count; ++r) step_.outputs()[static_cast<size_t>(scores + hidden++)] = static_cast<int32_t>(rows + r);
+    const auto blocks = part.sequence->blocks();
+    std::copy(blocks.begin(), blocks.end(), step_.blocks(static_cast<int64_t>(p)).begin());
+    step_.states(static_cast<int64_t>(p))[0] = part.sequence->state_from();
+    step_.states(static_cast<int64_t>(p))[1] = part.sequence->state_to();
+    rows += count;
+  }
   backend_->upload(step_);
-  const compute::RunOutcome outcome = backend_->run([&](compute::Ops& ops) { model_->forward(ops, caches_, rows, outputs); });
+  return backend_->run([&](compute::Ops& ops) { model_->forward(ops, caches_, rows, {scores, hidden}); });
+}
+
+compute::RunOutcome Runtime::step(cache::Sequence& sequence, std::span<const TokenId> tokens, int64_t scores) {
+  Part part{&sequence, tokens, scores};
+  const compute::RunOutcome outcome = step(std::span(&part, 1));
   if (outcome == compute::RunOutcome::finished) sequence.commit(tokens);
   return outcome;
 }
 
-void Runtime::read_scores(int64_t output, std::span<float> scores) {
-  backend_->read(model_->scores(), output * model_->vocabulary(), scores);
+void Runtime::read_scores(int64_t score, std::span<float> scores) {
+  backend_->read(model_->scores(), score * model_->vocabulary(), scores);
+}
+
+void Runtime::read_hidden(int64_t first, int64_t count, std::span<float> to) {
+  const int64_t width = model_->config().width;
+  backend_->read(model_->hidden(), first * width, to.first(static_cast<size_t>(count * width)));
+}
+
+cache::Conversations Runtime::make_conversations() {
+  return {*pools_, [this](cache::BlockId from, cache::BlockId to) { return backend_->copy_block(caches_.kv, from, to); }, plan_.parked_blocks};
 }
 
 }  // namespace vigil::schedule

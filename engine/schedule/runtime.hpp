@@ -10,11 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "engine/cache/sequence.hpp"
+#include "engine/cache/conversations.hpp"
 #include "engine/compute/backend.hpp"
 #include "engine/gguf/byte_source.hpp"
 #include "engine/model/model.hpp"
 #include "engine/sample/token_trie.hpp"
+#include "engine/schedule/memory.hpp"
 
 namespace vigil::schedule {
 
@@ -24,9 +25,21 @@ struct RuntimeOptions {
   int64_t context = 0;       // tokens; 0 = the largest up to the trained one that fits
   compute::BackendOptions backend;
   compute::KvType kv_type = compute::KvType::f16;
-  int64_t step_rows = 512;   // tokens of the largest prefill chunk
-  int64_t outputs = 1;       // rows of a step whose scores can be had
+  int64_t slots = 1;         // sequences that run at once
+  int64_t speculate = 0;     // most tokens that a sequence may guess ahead in a step; nothing for models with recurrent state
+  int64_t cache_mib = 0;     // for what outlives its request; 0 = as memory allows, below 0 = nothing is kept
+  int64_t step_rows = 512;   // prompt tokens of the largest step
+  int64_t outputs = 1;       // rows of a step whose scores can be had, at least; each slot has its own
   uint64_t available_bytes = 0;  // memory that may be planned with; 0 = unknown
+};
+
+// One sequence's share of a step.
+struct Part {
+  cache::Sequence* sequence = nullptr;
+  std::span<const TokenId> tokens;  // behind what the sequence has committed; room must have been reserved
+  int64_t scores = 0;               // the scores of so many of the last tokens are wanted
+  bool hidden = false;              // the last hidden state of each token is wanted
+  int64_t first_score = 0, first_hidden = 0;  // set by the step: where read_scores and read_hidden find them
 };
 
 class Runtime {
@@ -49,30 +62,37 @@ class Runtime {
   const model::Model& model() const { return *model_; }
   compute::Backend& backend() { return *backend_; }
   cache::Pools& pool() { return *pools_; }
+  const CachePlan& plan() const { return plan_; }
   const compute::KvCache& kv() const { return caches_.kv; }
-  int64_t context() const { return context_; }       // tokens
-  int64_t step_rows() const { return step_.limits().rows; }
+  int64_t context() const { return plan_.context; }  // tokens of one sequence
+  int64_t slots() const { return options_.slots; }
+  int64_t speculate() const { return options_.speculate; }
+  int64_t step_rows() const { return options_.step_rows; }
   bool ends(TokenId id) const;                       // whether the id ends a generation
   const std::vector<TokenId>& end_ids() const { return end_ids_; }
   // The texts of the tokens for grammars; null when this version does not know the model's tokenizer. Made at the first call; any thread.
   std::shared_ptr<const sample::TokenTrie> token_trie();
   bool knows_tokens() const { return knows_tokens_; }
 
-  // Computes `tokens` (1 to step_rows) behind what `sequence` has committed, and commits them unless the run was aborted. The scores of
-  // the last `outputs` tokens can be read afterwards. Room must have been reserved.
-  compute::RunOutcome step(cache::Sequence& sequence, std::span<const TokenId> tokens, int64_t outputs);
-  void read_scores(int64_t output, std::span<float> scores);  // [vocabulary]
+  // Computes the parts, at most one for each slot and step_rows tokens of prompts. Commits nothing: that is for who knows which tokens count.
+  compute::RunOutcome step(std::span<Part> parts);
+  // One sequence alone; its tokens are committed unless the run was aborted.
+  compute::RunOutcome step(cache::Sequence& sequence, std::span<const TokenId> tokens, int64_t scores);
+  void read_scores(int64_t score, std::span<float> scores);            // [vocabulary]
+  void read_hidden(int64_t first, int64_t count, std::span<float> to);  // [count, width]
+  cache::Conversations make_conversations();
 
  private:
   Runtime() = default;
-  Result<void> make_caches(const RuntimeOptions& options);
+  Result<void> make_caches();
+  RuntimeOptions options_;
+  CachePlan plan_;
   std::vector<gguf::Mapping> mappings_;
   std::unique_ptr<compute::Backend> backend_;
   std::unique_ptr<model::Model> model_;
   std::unique_ptr<cache::Pools> pools_;
   compute::Caches caches_;
   compute::StepData step_;
-  int64_t context_ = 0;
   std::vector<TokenId> end_ids_;
   std::once_flag trie_once_;
   bool knows_tokens_ = false;

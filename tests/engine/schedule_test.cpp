@@ -1,4 +1,5 @@
 // The parts around a slot: chunk sizes, memory planning, the request queue.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -7,6 +8,7 @@
 #include "engine/schedule/chunk_sizer.hpp"
 #include "engine/schedule/memory.hpp"
 #include "engine/schedule/request_queue.hpp"
+#include "engine/schedule/step_sizer.hpp"
 
 using namespace vigil;
 using namespace vigil::schedule;
@@ -26,7 +28,7 @@ struct FakeRoot {
   std::filesystem::path path;
 };
 
-Request tagged(protocol::RequestTag tag) { return {tag, 1, {1}, {}}; }
+Request tagged(protocol::RequestTag tag) { return {tag, 1, {1}}; }
 
 }  // namespace
 
@@ -88,39 +90,127 @@ TEST_CASE("available memory heeds every group above the process") {
 TEST_CASE("requests leave in the order they came, and a stop finds the right one") {
   RequestQueue queue(3);
   std::atomic<bool> abort{false};
+  queue.abort_by(abort);
   CHECK(queue.stop(std::nullopt).stopped == RequestQueue::Stopped::nothing);
   for (const protocol::RequestTag tag : {5, 6, 7}) CHECK(queue.push(tagged(tag)) == RequestQueue::Added::queued);
   CHECK(queue.push(tagged(6)) == RequestQueue::Added::duplicate);
   CHECK(queue.push(tagged(8)) == RequestQueue::Added::full);
-  CHECK(*queue.take(abort)->tag == 5);
+  const auto five = queue.take();
+  CHECK(*five->request.tag == 5);
   CHECK(queue.push(tagged(5)) == RequestQueue::Added::duplicate);
 
   CHECK(queue.stop(6).stopped == RequestQueue::Stopped::waiting);
   CHECK(queue.stop(6).stopped == RequestQueue::Stopped::nothing);
-  CHECK_FALSE(abort);
+  CHECK_FALSE(queue.stopped(five->number));
   CHECK(queue.stop(5).stopped == RequestQueue::Stopped::running);
-  CHECK(abort);
-  queue.finished();
+  CHECK(queue.stopped(five->number));
+  queue.finished(five->number);
   CHECK(queue.stop(5).stopped == RequestQueue::Stopped::nothing);
-  CHECK(*queue.take(abort)->tag == 7);
-  CHECK_FALSE(abort);  // the flag was for the last one
-  queue.finished();
+  CHECK_FALSE(queue.stopped(five->number));
+  const auto seven = queue.take();
+  CHECK(*seven->request.tag == 7);
+  CHECK_FALSE(queue.take());
+  queue.finished(seven->number);
 
-  queue.push({std::nullopt, 1, {1}, {}});  // a bare STOP that overtakes the start still ends its request
+  queue.push({std::nullopt, 1, {1}});  // a bare STOP that overtakes the start still ends its request
   CHECK(queue.stop(std::nullopt).stopped == RequestQueue::Stopped::waiting);
+}
+
+TEST_CASE("a step is aborted when all requests in it are stopped, and not before") {
+  RequestQueue queue(8);
+  std::atomic<bool> abort{true};
+  queue.abort_by(abort);
+  CHECK_FALSE(abort);
+  for (const protocol::RequestTag tag : {1, 2, 3}) queue.push(tagged(tag));
+  const std::vector<RequestQueue::Number> all{queue.take()->number, queue.take()->number, queue.take()->number};
+  queue.begin_step(std::span(all).first(2));
+  queue.stop(1);
+  CHECK_FALSE(abort);
+  queue.stop(3);  // in no step
+  CHECK_FALSE(abort);
+  queue.stop(2);
+  CHECK(abort);
+  queue.end_step();
+  CHECK_FALSE(abort);
+  queue.begin_step(std::span(all).first(1));  // stopped before it began
+  CHECK(abort);
+  queue.end_step();
+  for (const auto number : all) queue.finished(number);
+  CHECK_FALSE(abort);
+
+  for (const protocol::RequestTag tag : {4, 5}) queue.push(tagged(tag));
+  const auto four = queue.take(), five = queue.take();
+  CHECK(*queue.stop(std::nullopt).tag == 4);  // bare: the one that has run longest, each once
+  CHECK(*queue.stop(std::nullopt).tag == 5);
+  CHECK(queue.stop(std::nullopt).stopped == RequestQueue::Stopped::nothing);
 }
 
 TEST_CASE("closing the queue ends what runs and wakes who waits") {
   RequestQueue queue(3);
   std::atomic<bool> abort{false};
+  queue.abort_by(abort);
   queue.push(tagged(1));
   queue.push(tagged(2));
-  REQUIRE(queue.take(abort));
+  const auto running = queue.take();
+  REQUIRE(running);
   CHECK(queue.wait_active());
+  CHECK(queue.tags() == std::vector<protocol::RequestTag>{1, 2});
   queue.close();
   CHECK(abort);
-  queue.finished();
-  CHECK_FALSE(queue.take(abort));
+  CHECK(queue.closed());
+  CHECK(queue.stopped(running->number));
+  queue.finished(running->number);
+  CHECK_FALSE(queue.take());
+  CHECK_FALSE(queue.wait());
   CHECK_FALSE(queue.wait_active());
   CHECK_FALSE(queue.still_active_after(std::chrono::hours(1)));
+}
+
+TEST_CASE("a prompt beside others takes what keeps a step within a few times one without") {
+  StepSizer sizer(500, 512, 4);
+  CHECK(sizer.tokens(0) == 8);  // alone: as before
+  sizer.finished(0, 8, 1);
+  CHECK(sizer.tokens(0) == 32);
+  CHECK(sizer.tokens(3) == 0);  // how long three take without it is not known yet
+  for (int i = 0; i < 9; ++i) sizer.finished(3, 0, i == 4 ? 400 : 10);  // one was slow for another's sake
+  CHECK(sizer.tokens(2) == 0);  // that says nothing about two
+  // The step takes 10 ms and 0.5 ms for each token of a prompt: 3 times 10 ms leave room for 40.
+  std::vector<int64_t> tokens;
+  for (int i = 0; i < 64; ++i) {
+    tokens.push_back(sizer.tokens(3));
+    sizer.finished(3, tokens.back(), 10 + 0.5 * static_cast<double>(tokens.back()));
+  }
+  CHECK(tokens[0] == 2);
+  for (size_t i = 1; i < tokens.size(); ++i) CHECK(tokens[i] <= 2 * tokens[i - 1]);
+  CHECK(tokens[10] >= 38);
+  CHECK(*std::max_element(tokens.begin(), tokens.end()) <= 40);
+  CHECK(sizer.tokens(3) == 0);  // measured again from time to time
+  sizer.finished(3, 0, 10);
+  CHECK(sizer.tokens(3) >= 38);
+  // A model that takes 400 ms without: the prompt still moves.
+  sizer.finished(1, 0, 400);
+  CHECK(sizer.tokens(1) >= 1);
+}
+
+TEST_CASE("caches are planned by what is there: running ones first, then what is kept") {
+  const MemoryNeed need{4 * gib, gib / 4, 64u << 20, 0};  // 1 MiB a position
+  const CachePlan one = *plan_caches({0, 4096, 1, 0}, need, 16 * gib);
+  CHECK(one.context == 4096);
+  CHECK(one.blocks == 64 + 18);  // a quarter of the 4.55 GiB that are left
+  CHECK(one.parked_blocks == one.blocks);
+  const CachePlan four = *plan_caches({0, 4096, 4, 0}, need, 16 * gib);
+  CHECK(four.context == 4096);
+  CHECK(four.blocks == 136);  // 8.55 GiB: two contexts and a bit, shared by four
+  const CachePlan asked = *plan_caches({0, 4096, 1, 640}, need, 16 * gib);
+  CHECK(asked.blocks == 64 + 10);
+  CHECK(asked.parked_blocks == 10);
+  CHECK(plan_caches({0, 4096, 1, 1 << 20}, need, 16 * gib)->blocks == 64 + 72);  // no more than there is
+  const CachePlan off = *plan_caches({0, 4096, 2, -1}, need, 32 * gib);
+  CHECK(off.blocks == 128);
+  CHECK(off.parked_blocks == 0);
+  const MemoryNeed recurrent{gib, gib / 4, 1u << 20, 64u << 20};
+  const CachePlan states = *plan_caches({4096, 4096, 2, 1024}, recurrent, 16 * gib);
+  CHECK(states.states == 4 + 12);  // three quarters of the GiB
+  CHECK(states.blocks == 128 + 256);
+  CHECK_FALSE(plan_caches({20000, 4096, 1, 0}, need, 16 * gib));
 }

@@ -10,6 +10,7 @@
 
 #include "engine/serve.hpp"
 #include "model_support.hpp"
+#include "protocol/lines.hpp"
 
 using namespace vigil;
 using namespace vigil::testing;
@@ -117,7 +118,7 @@ TEST_CASE("a child tells its load, itself and READY, then answers") {
   CHECK(contains(info, " context=512"));
   CHECK(contains(info, " kv=f16"));
   CHECK(contains(info, " engine=" VIGIL_VERSION));
-  CHECK(child.any() == "READY 512 stop ids beat=1000 logprobs");
+  CHECK(child.any() == "READY 512 stop ids beat=1000 logprobs embeddings");
   child.send("GEN 2 1,2,3\n");
   CHECK(starts_with(child.any(), "PP 3 3 "));
   CHECK(starts_with(child.any(), "T "));
@@ -210,6 +211,57 @@ TEST_CASE("a second request with the number of a running one is refused untagged
   CHECK(ends_with(child.until("@1 DONE"), " cancel"));
 }
 
+TEST_CASE("slots run at once, each with its own lines, and beats name them all") {
+  engine::Options options;
+  options.runtime.slots = 2;
+  options.beat_ms = 10;
+  const ModelFile file(endless().bytes());
+  Child child(file.path, options);
+  CHECK(contains(child.until("READY"), " slots=2 "));
+  child.send("GEN 150000 req=1 1,2\nGEN 150000 req=2 3\nGEN 4 req=3 5\n");
+  CHECK(contains(child.until("BEAT"), " active=1,2,3"));
+  int first = 0, second = 0;
+  for (int i = 0; i < 40; ++i) {
+    const std::string line = child.next();
+    first += starts_with(line, "@1 T ");
+    second += starts_with(line, "@2 T ");
+  }
+  CHECK(first >= 15);
+  CHECK(second >= 15);
+  child.send("STOP 1\n");
+  CHECK(ends_with(child.until("@1 DONE"), " cancel"));
+  CHECK(starts_with(child.until("@3 T"), "@3 T "));  // it has the place now
+  CHECK(starts_with(child.until("@3 DONE"), "@3 DONE 4 1 "));
+  CHECK(starts_with(child.until("@2 T"), "@2 T "));
+  CHECK(contains(child.until("BEAT"), " active=2"));
+  child.send("STOP 2\n");
+  CHECK(ends_with(child.until("@2 DONE"), " cancel"));
+}
+
+TEST_CASE("EMB is answered with V lines and DONE, and refused with a reason") {
+  TinyLlama tiny;
+  const ModelFile file(tiny.bytes());
+  Child child(file.path);
+  child.until("READY");
+  child.send("EMB req=4 pool=mean 1,2,3\n");
+  const auto line = protocol::parse_engine_line(child.next());
+  REQUIRE(line);
+  CHECK(line->request == 4);
+  const auto& part = std::get<protocol::VectorPart>(line->event);
+  CHECK(part.offset == 0);
+  CHECK(part.values.size() == 64);
+  CHECK(starts_with(child.next(), "@4 DONE 0 3 "));
+  child.send("EMB pool=last 97\n");
+  CHECK(starts_with(child.next(), "ERR prompt id 97 at place 0"));
+  std::string ids = "1";
+  for (int i = 0; i < 511; ++i) ids += ",1";
+  child.send("EMB req=5 pool=cls " + ids + "\n");  // a vector needs no room behind it
+  CHECK(starts_with(child.next(), "@5 V 0 "));
+  CHECK(starts_with(child.next(), "@5 DONE 0 512 "));
+  child.send("EMB req=6 pool=cls " + ids + ",1\n");
+  CHECK(starts_with(child.next(), "@6 ERR the text of 513 tokens is longer than the context of 512"));
+}
+
 TEST_CASE("beats come while a request is active and count what was computed") {
   engine::Options options;
   options.beat_ms = 10;
@@ -282,12 +334,14 @@ TEST_CASE("command line flags are checked by name") {
   CHECK(contains(refusal({"--model"}), "'--model' needs a value"));
   CHECK(contains(refusal({"--model", "m", "--context", "-5"}), "--context '-5'"));
   CHECK(contains(refusal({"--model", "m", "--context", "12k"}), "--context '12k'"));
-  CHECK(contains(refusal({"--model", "m", "--slots", "4"}), "--slots 4"));
+  CHECK(contains(refusal({"--model", "m", "--slots", "1025"}), "--slots '1025'"));
+  CHECK(contains(refusal({"--model", "m", "--speculate", "65"}), "--speculate '65'"));
+  CHECK(contains(refusal({"--model", "m", "--cache-mib", "-2"}), "--cache-mib '-2'"));
   CHECK(contains(refusal({"--model", "m", "--kv-type", "q8"}), "--kv-type 'q8'"));
   CHECK(contains(refusal({"--model", "m", "--step-ms", "0"}), "--step-ms '0'"));
   CHECK(contains(refusal({"--model", "m", "--nosuch", "0"}), "'--nosuch'"));
-  const std::vector<std::string_view> good{"--model=m.gguf", "--context", "4096", "--threads", "3", "--kv-type", "f32", "--slots", "1",
-                                           "--step-ms", "200", "--backend", "cpu"};
+  const std::vector<std::string_view> good{"--model=m.gguf", "--context", "4096", "--threads", "3", "--kv-type", "f32", "--slots", "3",
+                                           "--step-ms", "200", "--backend", "cpu", "--cache-mib=-1", "--speculate", "5"};
   const auto options = engine::parse_options(good);
   REQUIRE(options);
   CHECK(options->model == "m.gguf");
@@ -295,4 +349,8 @@ TEST_CASE("command line flags are checked by name") {
   CHECK(options->runtime.backend.threads == 3);
   CHECK(options->runtime.kv_type == compute::KvType::f32);
   CHECK(options->step_ms == 200);
+  CHECK(options->runtime.slots == 3);
+  CHECK(options->runtime.cache_mib == -1);
+  CHECK(options->runtime.speculate == 5);
+  CHECK(engine::parse_options(std::vector<std::string_view>{"--model", "m", "--slots", "0"})->runtime.slots == engine::default_slots);
 }

@@ -27,6 +27,13 @@ def stat(pid):
         return None
 
 
+def cpu_s(pid):
+    """CPU seconds that it has used."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def command(pid):
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:

@@ -5,8 +5,9 @@ import signal
 
 import procs
 from client import SCALE, await_until, check, run_for
-from harness import check_error, check_stream_error
+from harness import MODEL, check_error, check_stream_error
 from registry import test
+from vocabulary import Metadata
 
 
 def ids(daemon, prompt, **fields):
@@ -131,3 +132,134 @@ def context(case):
     run_for(0.1)
     check(len(daemon.fake.generations()) == before, "the engine is not asked", daemon.fake.log())
     daemon.alive()
+
+
+def completion(daemon, prompt, **fields):
+    """Ids of one completion, and how many of its prompt's tokens came from a cache."""
+    reply = ids(daemon, prompt, **fields).json()
+    details = reply["usage"].get("prompt_tokens_details") or {}
+    return reply["choices"][0]["token_ids"], details.get("cached_tokens", 0)
+
+
+@test("E3_extreme_parameters")
+def extremes(case):
+    """Extreme values that mean something are answered; those that mean nothing are a 400 that names the field; the engine lives."""
+    daemon = case.daemon(None, engine={"stop_s": 5})
+    size = len(Metadata(MODEL).values["tokenizer.ggml.tokens"])
+
+    def ask(**fields):
+        return daemon.request("POST", "/v1/completions", {"prompt": "one two", "max_tokens": 3, **fields}).wait_end(30 * SCALE)
+
+    for name, value in (("temperature", -1), ("top_p", -1), ("repeat_penalty", 0), ("logit_bias", {"999999999": 1}), ("logit_bias", {"-1": 1}), ("prompt", [-1]),
+                        ("prompt", [size]), ("max_tokens", 0), ("max_tokens", -1), ("top_p", 1.5), ("min_p", 2)):
+        reply = ask(**{name: value})
+        check(reply.status == 400 and name in str(reply.json()["error"]["param"]), f"{name}={value} is a 400 that names it", reply.status, bytes(reply.body))
+    for fields in ({"temperature": 1e-9}, {"temperature": 0, "top_k": 1}, {"top_k": 0}, {"top_k": -1}, {"top_k": 10 * size}, {"top_p": 0}, {"top_p": 1}, {"min_p": 1},
+                   {"seed": -1}, {"seed": 2 ** 63 - 1}, {"logit_bias": {"5": -100, "6": 100}}):
+        reply = ask(**fields)
+        check(reply.status == 200, f"{fields} is answered", reply.status, bytes(reply.body))
+    check(daemon.status()["engine"]["generation"] == 1, "by one engine", daemon.status()["engine"])
+    daemon.alive(fake=False)
+
+
+@test("E4_cache_does_not_change_the_answer", 180)
+def cache(case):
+    """Cold, again, after an unrelated one, after a cancelled one, beside others, on one slot, and with nothing kept: the same ids."""
+    prompt = [7 + (i * 31 + i * i) % 400 for i in range(300)]
+    unrelated = [9 + (i * 17) % 300 for i in range(200)]
+    daemon = case.daemon(None, engine={"stop_s": 5})
+    cold, cached = completion(daemon, prompt)
+    check(len(cold) >= 1 and cached == 0, "a cold answer", cold, cached)
+    again, cached = completion(daemon, prompt)
+    check(again == cold and cached == 299, "again: all but the last token came from the cache", again, cold, cached)
+    completion(daemon, unrelated)
+    after, cached = completion(daemon, prompt)
+    check(after == cold and cached == 299, "after an unrelated one", after, cold, cached)
+    endless = {"stream": True, "max_tokens": 100000, "logit_bias": {str(case.letters.end_id): -100}}
+    stream = daemon.request("POST", "/v1/completions", {"prompt": prompt[:250] + unrelated[:40], **endless})
+    await_until(lambda: stream.events, 30 * SCALE, "it streams")
+    stream.close()
+    after, cached = completion(daemon, prompt)
+    check(after == cold and cached >= 250, "after a cancelled one", after, cold, cached)
+    together = [daemon.request("POST", "/v1/completions", {"prompt": own, "temperature": 0, "max_tokens": 24, "return_token_ids": True})
+                for own in (prompt, unrelated, prompt, prompt[:100], unrelated, prompt)]
+    for reply in together:
+        reply.wait_end(60 * SCALE)
+    for place in (0, 2, 5):
+        check(together[place].json()["choices"][0]["token_ids"] == cold, "beside others", together[place].json())
+    seeded = [completion(daemon, prompt, temperature=1, seed=seed)[0] for seed in (7, 7, 7, 8)]
+    check(seeded[0] == seeded[1] == seeded[2] != seeded[3], "seed 7 repeats, seed 8 differs", seeded)
+    for engine in ({"cache_mib": -1}, {"slots": 1}, {"args": ["--speculate", "8"]}, {"slots": 1, "step_ms": 1}):
+        other = case.daemon(None, engine={"stop_s": 5, **engine})
+        for attempt in range(2):
+            found, cached = completion(other, prompt)
+            check(found == cold and cached == (0 if attempt == 0 or "cache_mib" in engine else 299), f"with {engine}", found, cold, cached)
+        check(completion(other, prompt, temperature=1, seed=7)[0] == seeded[0], f"seed 7 with {engine}")
+    daemon.alive(fake=False)
+
+
+@test("E6_context_full", 120)
+def context_full(case):
+    daemon = case.daemon(None, engine={"stop_s": 5, "context": 256})
+    daemon.chat_until_answered()
+    numbers = [7 + (i * 31 + i * i) % 400 for i in range(300)]
+
+    def full(count):
+        body = {"prompt": numbers[:count], "max_tokens": 100, "temperature": 0, "logit_bias": {str(case.letters.end_id): -100}, "return_token_ids": True}
+        return daemon.request("POST", "/v1/completions", body).wait_end(60 * SCALE)
+
+    for count in (300, 256):
+        check_error(full(count), 400, "context_length_exceeded", str(count), "256")
+    answers = {}
+    for count in (250, 255, 250):  # fill it, another conversation, the first again
+        reply = full(count)
+        check(reply.status == 200, "200", reply.status, bytes(reply.body))
+        choice = reply.json()["choices"][0]
+        check(len(choice["token_ids"]) == 256 - count and choice["finish_reason"] == "length", f"{256 - count} tokens, length", choice)
+        check(answers.setdefault(count, choice["token_ids"]) == choice["token_ids"], "the first again", choice, answers)
+    await_until(lambda: daemon.idle(daemon.status()), 5 * SCALE, "idle")
+    pid = daemon.status()["engine"]["pid"]
+    before = procs.cpu_s(pid)
+    run_for(0.5)
+    check(procs.cpu_s(pid) - before < 0.1, "no CPU time afterwards", before, procs.cpu_s(pid))
+    daemon.alive(fake=False)
+
+
+@test("real_engine_serves_several_at_once", 120)
+def several(case):
+    daemon = case.daemon(None, engine={"stop_s": 5, "slots": 3})
+    daemon.chat_until_answered()
+    await_until(lambda: daemon.idle(daemon.status()), 5 * SCALE, "idle")
+    status = daemon.status()["engine"]
+    check(status["slots"] == 3, "three slots", status)
+    prompts = [[20 + i, 21, 22] for i in range(5)]
+    alone = [ids(daemon, prompt).json()["choices"][0]["token_ids"] for prompt in prompts]
+    os.kill(status["pid"], signal.SIGSTOP)  # holds the answers open however fast the engine is
+    body = {"temperature": 0, "max_tokens": 24, "return_token_ids": True}
+    requests = [daemon.request("POST", "/v1/completions", {"prompt": prompt, **body}) for prompt in prompts[:4]]
+    daemon.await_requests(running=3, queued=1)
+    requests[1].close()
+    requests.append(daemon.request("POST", "/v1/completions", {"prompt": prompts[4], **body}))
+    os.kill(status["pid"], signal.SIGCONT)
+    for place in (0, 2, 3, 4):
+        requests[place].wait_end(30 * SCALE)
+        check(requests[place].status == 200, "200", requests[place].status, bytes(requests[place].body))
+        check(requests[place].json()["choices"][0]["token_ids"] == alone[place], "as if it were alone", place, alone[place], requests[place].json())
+    check(daemon.status()["engine"]["generation"] == status["generation"], "by the same engine", daemon.status())
+    daemon.alive(fake=False)
+
+
+@test("real_engine_gives_embeddings")
+def embeddings(case):
+    daemon = case.daemon(None, engine={"stop_s": 5})
+    texts = ["one two three", "one two three", "something else entirely", "x " * 100]
+    reply = daemon.request("POST", "/v1/embeddings", {"input": texts}).wait_end(60 * SCALE)
+    check(reply.status == 200, "200", reply.status, bytes(reply.body)[:500])
+    rows = [row["embedding"] for row in reply.json()["data"]]
+    check(len(rows) == 4 and all(len(row) == len(rows[0]) > 8 for row in rows), "one vector a text", [len(row) for row in rows])
+    for row in rows:
+        check(abs(sum(value * value for value in row) - 1) < 1e-3, "of length 1", row[:4])
+    check(rows[0] == rows[1] and rows[0] != rows[2], "the same text, the same vector", rows[0][:4], rows[2][:4])
+    alone = daemon.request("POST", "/v1/embeddings", {"input": texts[3]}).wait_end(60 * SCALE)
+    check(alone.json()["data"][0]["embedding"] == rows[3], "whoever runs beside it", rows[3][:4])
+    daemon.alive(fake=False)

@@ -11,7 +11,7 @@
 
 #include "engine/compute/cpu/dequantise.hpp"
 #include "engine/gguf/byte_source.hpp"
-#include "engine/schedule/slot.hpp"
+#include "engine/schedule/scheduler.hpp"
 #include "server/json/json.hpp"
 
 using namespace vigil;
@@ -49,13 +49,16 @@ std::unique_ptr<schedule::Runtime> load(const std::string& path, int threads = 1
   return std::move(*runtime);
 }
 
-// Greedy ids after the prompt, through the slot as a request takes it; end tokens are not honoured when `raw`.
+// Greedy ids after the prompt, through the scheduler as a request takes it.
 std::vector<int32_t> greedy(schedule::Runtime& runtime, const std::vector<int32_t>& prompt, int64_t count) {
-  schedule::Slot slot(runtime, 500, [] { return std::chrono::steady_clock::now(); });
+  schedule::RequestQueue queue(1);
   std::vector<int32_t> ids;
-  slot.run({std::nullopt, count, prompt, {}}, [&](protocol::EngineEvent event) {
+  schedule::Scheduler scheduler(runtime, queue, 500, [] { return std::chrono::steady_clock::now(); }, [&](auto, protocol::EngineEvent event) {
     if (const auto* token = std::get_if<protocol::Token>(&event)) ids.push_back(token->id);
   });
+  queue.push({std::nullopt, count, prompt});
+  do scheduler.step();
+  while (!scheduler.idle());
   return ids;
 }
 

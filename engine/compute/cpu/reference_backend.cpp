@@ -88,6 +88,12 @@ Result<StateCache> ReferenceBackend::allocate_states(const StateShape& shape) {
   return StateCache{shape, reinterpret_cast<float*>(*memory)};
 }
 
+bool ReferenceBackend::copy_block(const KvCache& cache, int32_t from, int32_t to) {
+  const size_t bytes = cache.shape.block_bytes();
+  std::copy_n(cache.address + static_cast<size_t>(from) * bytes, bytes, cache.address + static_cast<size_t>(to) * bytes);
+  return true;
+}
+
 RunOutcome ReferenceBackend::run(const std::function<void(Ops&)>& forward) {
   saw_abort_.store(false, std::memory_order_relaxed);
   team_.run([&](int index) { forward_on(index, forward); });

@@ -23,6 +23,7 @@ class ReferenceBackend : public Backend {
   Result<Buffer> allocate(int64_t floats) override;
   Result<KvCache> allocate_kv(const KvShape& shape) override;
   Result<StateCache> allocate_states(const StateShape& shape) override;
+  bool copy_block(const KvCache& cache, int32_t from, int32_t to) override;
   void upload(StepData& step) override { step_ = &step; }  // host memory already: the caller leaves it alone during the run
   RunOutcome run(const std::function<void(Ops&)>& forward) override;
   void read(Buffer from, int64_t offset, std::span<float> out) override;

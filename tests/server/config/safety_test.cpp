@@ -103,8 +103,8 @@ TEST_CASE("notes warn of limits that leave a wait unbounded") {
 }
 
 TEST_CASE("a value that nothing acts on yet is noted, its default is not") {
-  CHECK(from_sets({"engine.cache_mib=0", "vision.exe=vigil-vision", "engine.layer_split="}).notes.empty());
-  CHECK(joined(from_sets({"engine.cache_mib=60"}).notes) == "engine.cache_mib: nothing in this version acts on it\n");
+  CHECK(from_sets({"engine.gpu_layers=-1", "vision.exe=vigil-vision", "engine.layer_split="}).notes.empty());
+  CHECK(joined(from_sets({"engine.gpu_layers=60"}).notes) == "engine.gpu_layers: nothing in this version acts on it\n");
   CHECK(from_sets({"vision.url_allow=[\"https://a/\"]", "engine.layer_split=3,1"}).notes.size() == 2);
 }
 

@@ -1,55 +1,16 @@
-// A request's life on a slot: chunking, caching and cancelling must not change an answer, and each ends exactly once.
+// A request's life in the scheduler, alone: chunking, caching and cancelling must not change an answer, and each ends exactly once.
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "engine/schedule/slot.hpp"
-#include "model_support.hpp"
+#include "serving_support.hpp"
 
 using namespace vigil;
 using namespace vigil::testing;
-using schedule::Request;
 
 namespace {
 
-struct Outcome {
-  std::vector<int32_t> ids;
-  std::vector<protocol::Token> tokens;
-  std::vector<protocol::PromptProgress> chunks;
-  int64_t resumed = 0;
-  std::optional<protocol::Done> done;
-  std::string error;
-  int endings = 0;
-};
-
-struct Bench {
-  explicit Bench(TinyLlama tiny = {}, schedule::RuntimeOptions options = {}, double step_ms = 1e9)
-      : model(load_tiny(tiny, options)), slot(*model.runtime, step_ms, [this] { return time += std::chrono::milliseconds(1); }) {}
-
-  Outcome run(std::vector<int32_t> ids, int64_t max_new, sample::Settings settings = {},
-              const std::function<void(const protocol::EngineEvent&)>& watch = {}) {
-    Outcome outcome;
-    model.runtime->backend().control().abort = false;
-    slot.run({std::nullopt, max_new, std::move(ids), std::move(settings)}, [&](protocol::EngineEvent event) {
-      CHECK(outcome.endings == 0);
-      if (auto* token = std::get_if<protocol::Token>(&event)) {
-        outcome.ids.push_back(token->id);
-        outcome.tokens.push_back(*token);
-      }
-      if (auto* chunk = std::get_if<protocol::PromptProgress>(&event)) outcome.chunks.push_back(*chunk);
-      if (auto* resume = std::get_if<protocol::Resume>(&event)) outcome.resumed = resume->tokens;
-      if (auto* done = std::get_if<protocol::Done>(&event)) outcome.done = *done, ++outcome.endings;
-      if (auto* error = std::get_if<protocol::EngineError>(&event)) outcome.error = error->text, ++outcome.endings;
-      if (watch) watch(event);
-    });
-    CHECK(outcome.endings == 1);
-    return outcome;
-  }
-  std::atomic<bool>& abort() { return model.runtime->backend().control().abort; }
-
-  LoadedModel model;
-  TimePoint time{};
-  schedule::Slot slot;
-};
+using Bench = Serving;
+using protocol::RequestTag;
 
 bool starts_with(const std::string& text, const std::string& start) { return text.compare(0, start.size(), start) == 0; }
 
@@ -58,7 +19,7 @@ bool starts_with(const std::string& text, const std::string& start) { return tex
 TEST_CASE("prefill in small chunks gives the tokens of prefill in one") {
   schedule::RuntimeOptions small;
   small.step_rows = 7;
-  Bench chunked({}, small), whole;
+  Bench chunked(TinyLlama{}, small), whole(TinyLlama{});
   const auto prompt = random_ids(150, 97, 4);
   const Outcome a = chunked.run(prompt, 40), b = whole.run(prompt, 40);
   CHECK(a.ids.size() == 40);
@@ -73,7 +34,7 @@ TEST_CASE("prefill in small chunks gives the tokens of prefill in one") {
 }
 
 TEST_CASE("a cached prefix is resumed and changes nothing") {
-  Bench cold, warm;
+  Bench cold(TinyLlama{}), warm(TinyLlama{});
   const auto prompt = random_ids(130, 97, 5);
   const Outcome reference = cold.run(prompt, 30);
   const Outcome first = warm.run(prompt, 30);
@@ -83,13 +44,13 @@ TEST_CASE("a cached prefix is resumed and changes nothing") {
   CHECK(again.chunks.size() == 1);
   warm.run(random_ids(100, 97, 6), 10);  // an unrelated one
   const Outcome after_other = warm.run(prompt, 30);
-  CHECK(after_other.resumed == 0);
+  CHECK(after_other.resumed == 129);  // the other one took nothing away
   auto continued = prompt;  // the conversation goes on
   continued.insert(continued.end(), after_other.ids.begin(), after_other.ids.end());
   continued.push_back(3);
   const Outcome longer = warm.run(continued, 20);
   CHECK(longer.resumed == 130 + 29);  // the last generated token was never computed
-  Bench fresh;
+  Bench fresh(TinyLlama{});
   CHECK(longer.ids == fresh.run(continued, 20).ids);
   for (const Outcome* outcome : {&first, &again, &after_other}) CHECK(outcome->ids == reference.ids);
 }
@@ -97,11 +58,11 @@ TEST_CASE("a cached prefix is resumed and changes nothing") {
 TEST_CASE("a prompt cancelled while it is read keeps what was read, and the next answer is the cold one") {
   schedule::RuntimeOptions options;
   options.step_rows = 20;
-  Bench bench({}, options), cold;
+  Bench bench(TinyLlama{}, options), cold(TinyLlama{});
   const auto prompt = random_ids(200, 97, 8);
   int chunks = 0;
-  const Outcome cancelled = bench.run(prompt, 10, {}, [&](const protocol::EngineEvent& event) {
-    if (std::holds_alternative<protocol::PromptProgress>(event) && ++chunks == 3) bench.abort() = true;
+  const Outcome cancelled = bench.run(prompt, 10, {}, [&](RequestTag tag, const protocol::EngineEvent& event) {
+    if (std::holds_alternative<protocol::PromptProgress>(event) && ++chunks == 3) bench.stop(tag);
   });
   CHECK(cancelled.done->finish == "cancel");
   CHECK(cancelled.done->generated == 0);
@@ -113,9 +74,9 @@ TEST_CASE("a prompt cancelled while it is read keeps what was read, and the next
 }
 
 TEST_CASE("a cancel between tokens ends with what was said") {
-  Bench bench;
-  const Outcome cancelled = bench.run(random_ids(20, 97, 1), 400, {}, [&](const protocol::EngineEvent& event) {
-    if (std::holds_alternative<protocol::Token>(event)) bench.abort() = true;
+  Bench bench(TinyLlama{});
+  const Outcome cancelled = bench.run(random_ids(20, 97, 1), 400, {}, [&](RequestTag tag, const protocol::EngineEvent& event) {
+    if (std::holds_alternative<protocol::Token>(event)) bench.stop(tag);
   });
   CHECK(cancelled.done->finish == "cancel");
   CHECK(cancelled.done->generated == 1);
@@ -140,7 +101,7 @@ TEST_CASE("the context's end and max_new end an answer") {
 }
 
 TEST_CASE("bad ids end the request alone") {
-  Bench bench;
+  Bench bench(TinyLlama{});
   CHECK(starts_with(bench.run({}, 5).error, "the prompt has no ids"));
   CHECK(starts_with(bench.run({1, -1}, 5).error, "prompt id -1 at place 1"));
   CHECK(starts_with(bench.run({97}, 5).error, "prompt id 97 at place 0"));
@@ -170,7 +131,7 @@ TEST_CASE("a model that computes NaN fails its requests and nothing else") {
 }
 
 TEST_CASE("a seed decides a sampled answer, cached or not") {
-  Bench bench;
+  Bench bench(TinyLlama{});
   const auto prompt = random_ids(40, 97, 13);
   sample::Settings settings;
   settings.temperature = 1;
@@ -184,7 +145,7 @@ TEST_CASE("a seed decides a sampled answer, cached or not") {
 }
 
 TEST_CASE("log probabilities come with their tokens when asked for") {
-  Bench bench;
+  Bench bench(TinyLlama{});
   sample::Settings settings;
   settings.logprobs = 3;
   const Outcome outcome = bench.run(random_ids(10, 97, 15), 4, settings);
@@ -204,7 +165,7 @@ TEST_CASE("threads do not change an answer") {
   for (const int threads : {1, 2, 5}) {
     schedule::RuntimeOptions options;
     options.backend.threads = threads;
-    Bench bench({}, options);
+    Bench bench(TinyLlama{}, options);
     const Outcome outcome = bench.run(prompt, 12);
     if (ids.empty()) ids = outcome.ids;
     CHECK(outcome.ids == ids);

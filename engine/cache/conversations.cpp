@@ -1,0 +1,139 @@
+// Lists are short (slots, and parked conversations); a search compares prompts token by token and mostly ends at the first.
+#include "engine/cache/conversations.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include "engine/compute/tensor.hpp"
+
+namespace vigil::cache {
+namespace {
+
+constexpr size_t most_parked = 1024;  // sequences; a search looks at each
+
+bool begins_with(const std::vector<TokenId>& whole, const std::vector<TokenId>& start) {
+  return start.size() <= whole.size() && std::equal(start.begin(), start.end(), whole.begin());
+}
+
+}  // namespace
+
+Conversations::Conversations(Pools& pools, CopyBlock copy, int64_t parked_blocks)
+    : pools_(pools), copy_(std::move(copy)), most_(parked_blocks), holds_(static_cast<size_t>(pools.blocks.size()), 0) {}
+
+std::unique_ptr<Sequence> Conversations::run(std::unique_ptr<Sequence> sequence) {
+  sequence->touch();
+  running_.push_back(sequence.get());
+  return sequence;
+}
+
+std::unique_ptr<Sequence> Conversations::begin_empty() { return run(std::make_unique<Sequence>(pools_)); }
+
+std::unique_ptr<Sequence> Conversations::begin(std::span<const TokenId> prompt) {
+  const Best found = best(prompt, 1);
+  if (found.length == 0) return begin_empty();
+  if (found.parked && found.length == found.sequence->length()) return run(take_out(found.parked_at));
+  if (std::unique_ptr<Sequence> forked = fork(found)) return run(std::move(forked));
+  const Best whole = best(prompt, compute::kv_block_positions);
+  return whole.length == 0 ? begin_empty() : run(fork(whole));
+}
+
+int64_t Conversations::reusable(std::span<const TokenId> prompt) const { return best(prompt, 1).length; }
+
+Conversations::Best Conversations::best(std::span<const TokenId> prompt, int64_t unit) const {
+  Best best;
+  if (most_ == 0) return best;
+  // The latest of equals: its end is the likeliest to be needed by somebody else later, and taking it out keeps the list short.
+  for (size_t i = parked_.size(); i-- > 0;) {
+    const int64_t length = parked_[i]->reusable(prompt, unit);
+    if (length > best.length) best = {parked_[i].get(), length, i, true};
+  }
+  for (const Sequence* sequence : running_) {
+    const int64_t length = sequence->reusable(prompt, unit);
+    if (length > best.length) best = {sequence, length, 0, false};
+  }
+  return best;
+}
+
+// Null when the block that is cut can not be copied.
+std::unique_ptr<Sequence> Conversations::fork(const Best& source) {
+  if (source.length % compute::kv_block_positions == 0) return source.sequence->fork(source.length, std::nullopt);
+  std::optional<BlockId> tail = pools_.blocks.acquire();
+  while (!tail && drop_oldest_parked(source.sequence)) tail = pools_.blocks.acquire();
+  if (!tail) return nullptr;
+  const BlockId cut = source.sequence->blocks()[static_cast<size_t>(source.length / compute::kv_block_positions)];
+  if (copy_(cut, *tail)) return source.sequence->fork(source.length, tail);
+  pools_.blocks.release(*tail);
+  return nullptr;
+}
+
+void Conversations::drop(std::unique_ptr<Sequence> sequence) { std::erase(running_, sequence.get()); }
+
+void Conversations::park(std::unique_ptr<Sequence> sequence) {
+  std::erase(running_, sequence.get());
+  if (most_ == 0 || sequence->length() == 0) return;
+  sequence->settle();
+  for (size_t i = parked_.size(); i-- > 0;) {
+    if (begins_with(sequence->tokens(), parked_[i]->tokens())) {  // all of it lives on in the new one
+      sequence->absorb(*take_out(i));
+    } else if (begins_with(parked_[i]->tokens(), sequence->tokens())) {  // nothing new; but it has just been used
+      std::unique_ptr<Sequence> known = take_out(i);
+      known->absorb(*sequence);
+      sequence = std::move(known);
+    }
+  }
+  count(*sequence, 1);
+  parked_.push_back(std::move(sequence));
+  while (held_ > most_ || parked_.size() > most_parked) take_out(0);
+}
+
+std::unique_ptr<Sequence> Conversations::take_out(size_t index) {
+  std::unique_ptr<Sequence> sequence = std::move(parked_[index]);
+  parked_.erase(parked_.begin() + static_cast<std::ptrdiff_t>(index));
+  count(*sequence, -1);
+  return sequence;
+}
+
+void Conversations::count(const Sequence& sequence, int32_t change) {
+  for (const BlockId block : sequence.blocks()) {
+    int32_t& holds = holds_[static_cast<size_t>(block)];
+    if (holds == 0) ++held_;
+    holds += change;
+    if (holds == 0) --held_;
+  }
+}
+
+bool Conversations::reserve(Sequence& sequence, int64_t more) {
+  for (;;) {
+    const Sequence::Missing missing = sequence.missing(more);
+    if (missing.nothing()) return sequence.reserve(more);
+    if (missing.state ? !drop_oldest_checkpoint() : !drop_oldest_parked(nullptr)) return false;
+  }
+}
+
+bool Conversations::drop_oldest_parked(const Sequence* but) {
+  for (size_t i = 0; i < parked_.size(); ++i) {
+    if (parked_[i].get() == but) continue;
+    take_out(i);
+    return true;
+  }
+  return false;
+}
+
+bool Conversations::drop_oldest_checkpoint() {
+  Sequence* owner = nullptr;
+  uint64_t oldest = 0;
+  const auto consider = [&](Sequence& sequence, Sequence::Is is) {
+    const std::optional<uint64_t> used = sequence.oldest_checkpoint(is);
+    if (used && (owner == nullptr || *used < oldest)) owner = &sequence, oldest = *used;
+  };
+  for (const auto& sequence : parked_) consider(*sequence, Sequence::Is::parked);
+  for (Sequence* sequence : running_) consider(*sequence, Sequence::Is::running);
+  if (owner == nullptr) return false;
+  owner->drop_checkpoint(oldest);
+  for (size_t i = 0; i < parked_.size(); ++i) {  // without any checkpoint nothing can begin like it
+    if (parked_[i].get() == owner && owner->checkpoints() == 0) take_out(i);
+  }
+  return true;
+}
+
+}  // namespace vigil::cache
