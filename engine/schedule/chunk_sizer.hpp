@@ -13,10 +13,11 @@ class ChunkSizer {
   ChunkSizer(double step_ms, int64_t max_tokens) : step_ms_(step_ms), max_tokens_(max_tokens), tokens_(std::min(first_tokens, max_tokens)) {}
 
   int64_t tokens() const { return tokens_; }
+  double per_token_ms() const { return per_token_ms_; }  // of the last chunk; 0 before the first
 
   // A chunk of `tokens` took `ms`. Grows at most fourfold at a time: one lucky measurement must not make a chunk of many seconds.
   void finished(int64_t tokens, double ms) {
-    const double per_token = std::max(ms, 1e-3) / static_cast<double>(tokens);
+    const double per_token = per_token_ms_ = std::max(ms, 1e-3) / static_cast<double>(tokens);
     const double fitting = std::min(step_ms_ / per_token, static_cast<double>(max_tokens_));
     // A short rest of a prompt says little about long chunks, but it never needs to shrink them.
     const int64_t target = std::min(static_cast<int64_t>(fitting), std::max(tokens, tokens_) * growth);
@@ -29,6 +30,7 @@ class ChunkSizer {
   const double step_ms_;
   const int64_t max_tokens_;
   int64_t tokens_;
+  double per_token_ms_ = 0;
 };
 
 }  // namespace vigil::schedule

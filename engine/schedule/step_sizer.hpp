@@ -22,10 +22,9 @@ class StepSizer {
     const Samples& without = decode_[static_cast<size_t>(decoding)];
     if (without.ms.empty() || mixed_steps_ >= (without.ms.size() < few_samples ? recheck_early : recheck)) return 0;
     const double spare = target_ms(without) - without.median();
-    // Before anything is known: a prompt's token costs at most what a generated one does, which reads all weights alone.
-    const double each = per_token_ms_ > 0 ? per_token_ms_ : without.median();
-    const int64_t fitting = static_cast<int64_t>(std::min(spare / each, static_cast<double>(max_tokens_)));
-    return std::clamp<int64_t>(std::min(fitting, growth * std::max<int64_t>(last_mixed_, 1)), 1, max_tokens_);
+    const int64_t fitting = static_cast<int64_t>(std::min(spare / guessed_ms(without), static_cast<double>(max_tokens_)));
+    const int64_t grown = last_mixed_ > 0 ? std::min(fitting, growth * last_mixed_) : fitting;
+    return std::clamp<int64_t>(grown, 1, max_tokens_);
   }
 
   void finished(int64_t decoding, int64_t prompt_tokens, double ms) {
@@ -46,7 +45,7 @@ class StepSizer {
   }
 
   // A step with a prompt's tokens takes about this many times one without; four times is what we promise.
-  static constexpr double mixed_factor = 3;
+  static constexpr double mixed_factor = 3.2;
 
  private:
   // The last few times of steps that only generate; their median, since a busy machine makes any one of them long.
@@ -65,6 +64,12 @@ class StepSizer {
     }
     static constexpr size_t kept = 9;
   };
+  // What a prompt's token costs beside others. Before it is known: twice what it does alone, in long chunks; before that is known either, what a
+  // generated one costs, which reads all weights for itself.
+  double guessed_ms(const Samples& without) const {
+    if (per_token_ms_ > 0) return per_token_ms_;
+    return alone_.per_token_ms() > 0 ? std::min(2 * alone_.per_token_ms(), without.median()) : without.median();
+  }
   // Where even a step without prompts is long, a prompt still gets something.
   double target_ms(const Samples& without) const {
     return std::max(std::min(without.median() * mixed_factor, step_ms_), without.median() * 1.5);
@@ -78,7 +83,7 @@ class StepSizer {
   const int64_t max_tokens_;
   ChunkSizer alone_;
   std::vector<Samples> decode_;  // by the number of sequences that generate
-  int64_t mixed_steps_ = 0, last_mixed_ = 2;
+  int64_t mixed_steps_ = 0, last_mixed_ = 0;
   double per_token_ms_ = 0;      // of a prompt's token beside others; 0 = not known
 };
 

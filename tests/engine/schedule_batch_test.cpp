@@ -122,15 +122,17 @@ TEST_CASE("what is generated goes on at each step while a long prompt is read, a
   while (four.said[talker].ids.size() < 5) four.step();
   const auto longest = four.push(random_ids(900, vocabulary, 2), 5), brief = four.push(random_ids(20, vocabulary, 3), 5);
   size_t before = four.said[talker].ids.size();
-  int64_t both = 0;
+  int64_t both = 0, shared = 0;
   while (four.said[longest].ids.empty()) {
-    const size_t chunks = four.said[longest].chunks.size();
+    const size_t chunks = four.said[longest].chunks.size(), brief_chunks = four.said[brief].chunks.size();
     four.step();
     CHECK(four.said[talker].ids.size() == before + 1);
     before = four.said[talker].ids.size();
     both += four.said[longest].chunks.size() > chunks;
+    shared += four.said[longest].chunks.size() > chunks && four.said[brief].chunks.size() > brief_chunks;
   }
   CHECK(both > 20);
+  CHECK(shared > 0);  // two prompts in one step
   REQUIRE_FALSE(four.said[brief].ids.empty());
   CHECK(four.said[brief].first_step < four.said[longest].first_step / 2);
   four.finish();
@@ -202,6 +204,7 @@ TEST_CASE("a chat of 2,000 tokens that goes on ten times reads the new ones and 
       one.run(chat, 12);
       for (uint64_t turn = 0; turn < 10; ++turn) {
         std::vector<int32_t> said = one.said.rbegin()->second.ids;
+        REQUIRE(said.size() == 12);
         if (edited) said.erase(said.begin(), said.begin() + 4);
         const size_t before = chat.size();
         chat = joined(joined(chat, said), random_ids(40, vocabulary, 300 + turn));
@@ -233,7 +236,12 @@ TEST_CASE("where memory holds fewer contexts than slots, a conversation waits an
     Serving four(load_random(model, options));
     CHECK(four.model.runtime->plan().blocks == 11);  // each needs 6
     for (uint64_t i = 0; i < 4; ++i) four.push(random_ids(200, vocabulary, 60 + i), 150);
+    std::vector<protocol::RequestTag> ended;
+    four.watch = [&](protocol::RequestTag tag, const protocol::EngineEvent& event) {
+      if (std::holds_alternative<protocol::Done>(event)) ended.push_back(tag);
+    };
     four.finish();
+    CHECK(ended == std::vector<protocol::RequestTag>{1, 2, 3, 4});  // the younger wait for the older
     for (uint64_t i = 0; i < 4; ++i) CHECK(four.said[i + 1].ids == expected[i]);
     CHECK(four.steps > 300);
   }
