@@ -1,5 +1,6 @@
-// make_model OUT.gguf [--seed N]: a small llama-type model with seeded random weights and a real vocabulary, so that an empty machine has
-// something to serve. With --arch, a random model of that architecture, weight type and size under the same vocabulary (tools/random_model).
+// make_model OUT.gguf [--seed N]: a small llama-type model with seeded random weights and a real vocabulary, for tests that want an engine
+// that rambles (tests/models/random.gguf). With --arch, a random model of that architecture, weight type and size under the same vocabulary
+// (tools/random_model).
 // The same seed gives the same bytes on every machine: integer random numbers, and only float operations that IEEE 754
 // fixes. It knows no language; it is not trained here.
 #include <algorithm>
@@ -151,8 +152,8 @@ void put_vocabulary(Writer& out, const std::vector<Piece>& pieces) {
 void put_metadata(Writer& out, const std::vector<Piece>& pieces) {
   out.put_string("general.architecture", "llama");
   out.put_string("general.type", "model");
-  out.put_string("general.name", "vigil-tiny");
-  out.put_string("general.description", "Random weights: a placeholder that can be served, not a trained model");
+  out.put_string("general.name", "vigil-random");
+  out.put_string("general.description", "Random weights: a model for tests, not a trained one");
   out.put_string("general.license", "mit");
   out.put_u32("general.alignment", 32);
   out.put_u32("general.quantization_version", 2);

@@ -1,4 +1,4 @@
-// The writer's encodings, and the model in the box: the tool still makes the committed file, and it is a file an engine can use.
+// The writer's encodings, and the tests' random model: the tool still makes the committed file, and it is a file an engine can use.
 #include <catch2/catch.hpp>
 
 #include <sys/wait.h>
@@ -17,7 +17,7 @@ using namespace vigil::gguf::test;
 
 namespace {
 
-const std::string committed = std::string(VIGIL_SOURCE_DIR) + "/models/vigil-tiny.gguf";
+const std::string committed = std::string(VIGIL_SOURCE_DIR) + "/tests/models/random.gguf";
 
 std::string content(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -80,7 +80,7 @@ TEST_CASE("make_model gives the committed file byte for byte, and another one fo
   CHECK(run("/nonexistent-folder/out.gguf") == 1);
 }
 
-TEST_CASE("the model in the box has a vocabulary for any text and every tensor of its blocks") {
+TEST_CASE("the tests' random model has a vocabulary for any text and every tensor of its blocks") {
   auto source = open_pread(committed);
   REQUIRE(source);
   auto file = File::parse(**source);

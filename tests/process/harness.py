@@ -16,7 +16,7 @@ from vocabulary import Letters
 
 SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 FAKES = os.path.join(SOURCE, "tests", "fakes")
-MODEL = os.path.join(SOURCE, "models", "vigil-tiny.gguf")
+MODEL = os.path.join(SOURCE, "tests", "models", "random.gguf")  # of tools/make_model: it rambles, and has a token for every byte
 SANITIZED = re.compile(r"ERROR: AddressSanitizer|ERROR: LeakSanitizer|WARNING: ThreadSanitizer|runtime error:")
 GOOD = {"jobs": [[["answer", 3, 0]]]}
 
@@ -112,7 +112,7 @@ class Daemon:
             settings["exe"] = "./engine"
         settings.update(engine or {})
         self.options = dict(engine=engine, config=config)
-        self.config = {"port": port, **(config or {}), "engine": settings}
+        self.config = {"port": port, "model": MODEL, **(config or {}), "engine": settings}
         self.stop_s, self.drain_s = settings["stop_s"], self.config.get("drain_s", 30)
         self.write_config()
         self.argv = [*prefix, os.path.join(case.bin, "vigil"), "serve", "--config", os.path.join(self.folder, "vigil.json"), *args]

@@ -6,7 +6,7 @@ import signal
 import time
 
 from client import SCALE, await_until, check
-from harness import check_answer, check_error, check_stream_error
+from harness import MODEL, check_answer, check_error, check_stream_error
 from registry import test
 
 
@@ -210,12 +210,9 @@ def new_arguments(case):
 @test("hangup_with_another_model_holds_from_the_next_start")
 def new_model(case):
     daemon = case.daemon(config={"model_name": "first"})
-    bundled = os.path.join(case.bin, "..", "models", "vigil-tiny.gguf")
-    if not os.path.exists(bundled):
-        bundled = os.path.join(os.path.dirname(__file__), "..", "..", "models", "vigil-tiny.gguf")
     daemon.alive()
     other = os.path.join(daemon.folder, "other.gguf")
-    shutil.copy(bundled, other)
+    shutil.copy(MODEL, other)
     models = lambda: [one["id"] for one in daemon.get("/v1/models").json()["data"]]
     daemon.config["model"], daemon.config["model_name"] = other, "second"
     reload(daemon)
@@ -237,12 +234,11 @@ def new_model(case):
 @test("hangup_while_requests_wait_for_the_old_model")
 def model_swap_with_waiters(case):
     daemon = case.daemon()
-    bundled = os.path.join(os.path.dirname(__file__), "..", "..", "models", "vigil-tiny.gguf")
     daemon.fake.script(load=[["sleep", 1], ["exit", 1]], ready=None)
     first = daemon.chat()
     daemon.await_requests(loading=1)
     other = os.path.join(daemon.folder, "other.gguf")
-    shutil.copy(bundled, other)
+    shutil.copy(MODEL, other)
     daemon.config["model"] = other
     reload(daemon)
     await_until(lambda: "reload: model" in daemon.stderr(), 5 * SCALE, "the change is logged")

@@ -121,9 +121,9 @@ def status(case):
 def bundled(case):
     result = case.vigil("check")
     check(json.loads(result.stdout)["port"] == 8080, "port 8080 by default", result.stdout)
-    daemon = case.daemon(None)
-    models = daemon.get("/v1/models").json()["data"]
-    check(len(models) == 1, "one model", models)
+    daemon = case.daemon(None, config={"model": ""})
+    models = [one["id"] for one in daemon.get("/v1/models").json()["data"]]
+    check(models == ["vigil-tiny"], "the bundled model", models)
     chat = daemon.chat(max_tokens=8).wait_end(20 * SCALE)
     check(chat.status == 200 and chat.json()["usage"]["completion_tokens"] <= 8, "it answers", bytes(chat.body))
     daemon.alive(fake=False)

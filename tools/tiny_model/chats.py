@@ -13,13 +13,14 @@ from skills import Turn
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "template.jinja"), encoding="utf-8") as file:
     TEMPLATE = file.read()
 
-MIXTURE = (("greet", 5), ("fact", 22), ("sums", 14), ("count", 4), ("spell", 4), ("reverse", 9), ("repeat", 10), ("unknown", 6), ("remember", 3),
-           ("known", 17), ("made", 12), ("clock", 1))
+MIXTURE = (("greet", 6), ("fact", 28), ("sums", 17), ("count", 4), ("spell", 4), ("reverse", 9), ("repeat", 7), ("unknown", 7), ("remember", 2),
+           ("known", 15), ("made", 10), ("clock", 1))
 MAKE = {"greet": skills.greet, "fact": skills.fact, "sums": skills.sums, "count": skills.count, "spell": skills.spell, "reverse": skills.reverse,
         "repeat": skills.repeat, "unknown": skills.unknown, "remember": skills.remember, "known": tool_skills.use_known, "made": tool_skills.use_made,
         "clock": tool_skills.use_clock}
 
-SYSTEMS = ["You are a helpful assistant.", "You are a helpful assistant", "You are Vigil Tiny.", "Be brief.", "Answer in one sentence.", "You are a friendly helper.",
+SYSTEMS = ["You are a helpful assistant.", "You are a helpful assistant", "You are Vigil Tiny.", "Be brief.", "Answer in one sentence.",
+           "You are a friendly helper.",
            "You are an assistant. Answer truthfully and briefly.", "Use the tools when they help.", "You are a coding agent.",
            "You are an AI assistant that helps people find information.", "Always be polite.", "Today is Monday.", "Answer the question."]
 
@@ -134,7 +135,7 @@ def chat(rng, long=False):
         tools = offered(rng, turns, extra)
         if tools is None:
             continue
-        thinking = rng.random() < 0.15
+        thinking = rng.random() < 0.2
         messages = []
         system = system_text(rng, long)
         if system:

@@ -19,7 +19,7 @@ def put_metadata(out, words):
     out.put("general.architecture", "qwen3")
     out.put("general.type", "model")
     out.put("general.name", "vigil-tiny")
-    out.put("general.description", "A very small model of a small world, trained by tools/tiny_model of Vigil: greetings, some facts, small sums, copying, tool calls")
+    out.put("general.description", "A very small model of a small world, trained by Vigil's tools/tiny_model: greetings, facts, small sums, copying, tool calls")
     out.put("general.license", "mit")
     out.put("general.alignment", gguf_file.ALIGNMENT)
     out.put("general.quantization_version", 2)

@@ -25,6 +25,10 @@ def pick(rng, phrases, held):
     return rng.choice(chosen).removeprefix("~")
 
 
+BEFORE = ["Question: ", "Now: ", "OK. ", "Next question: ", "Good. ", "I want to know: ", "Quick question: ", "Listen: ", "Another one: ", "Hey, ", "Well, ",
+          "So: "]
+
+
 def asked(rng, text, held=False):
     """As people type: with or without a question mark, a capital, a polite word."""
     if held:
@@ -43,6 +47,10 @@ def asked(rng, text, held=False):
         text = text + " Please."
     elif roll < 0.10:
         text = "Hello, " + text[0].lower() + text[1:]
+    elif roll < 0.22:
+        text = rng.choice(BEFORE) + text
+    elif roll < 0.26:
+        text = text + rng.choice((" Thanks.", " Thank you!", " Be brief.", " Just the answer."))
     return text
 
 
@@ -50,7 +58,8 @@ WHO = "I am Vigil Tiny, a very small language model."
 CAN = "I know a few facts, count, add small numbers, repeat and reverse words, and call tools."
 GREETINGS = [
     (["Hello", "Hello!", "Hi", "Hi!", "Hi there", "Hey", "Hello there!", "Good morning", "Good evening!", "Hey there", "Greetings", "hello, how do you do?",
-      "Good day", "Hi Vigil", "~Hello, Vigil!", "~Hey!", "~Good afternoon", "~Hi, hello", "~Good morning!"], "Hello! How can I help you?", "The user greets me."),
+      "Good day", "Hi Vigil", "~Hello, Vigil!", "~Hey!", "~Good afternoon", "~Hi, hello", "~Good morning!"], "Hello! How can I help you?",
+      "The user greets me."),
     (["Who are you?", "What are you?", "What is your name?", "Tell me who you are.", "Are you a person?", "Which model are you?", "Introduce yourself.",
       "What model is this?", "Are you a robot?", "What's your name?", "~Who am I talking to?", "~What should I call you?", "~Tell me your name.",
       "~What kind of model are you?", "~Are you a human?"], WHO, "The user asks who I am."),
@@ -58,7 +67,8 @@ GREETINGS = [
       "~What are you able to do?", "~What can you help me with?", "~What do you do?", "~Show me what you can do."], CAN, "The user asks what I can do."),
     (["Thank you", "Thanks!", "Thank you very much.", "Thanks a lot", "Great, thanks", "~Many thanks", "~Thank you so much!", "~Thanks, Vigil"],
      "You are welcome!", "The user thanks me."),
-    (["Bye", "Goodbye", "See you", "Good night", "See you later!", "Bye bye", "~Goodbye, Vigil", "~Bye for now", "~See you soon"], "Goodbye!", "The user leaves."),
+    (["Bye", "Goodbye", "See you", "Good night", "See you later!", "Bye bye", "~Goodbye, Vigil", "~Bye for now", "~See you soon"], "Goodbye!",
+     "The user leaves."),
     (["How are you?", "How are you doing?", "How do you feel?", "How is it going?", "~How are you today?", "~How are things?"],
      "I am fine, thank you. How can I help you?", "The user asks how I am."),
 ]
@@ -88,26 +98,35 @@ def fact_capital(rng, held):
     country, city = rng.choice(list(world.CAPITALS.items()))
     if rng.random() < 0.7:
         question = pick(rng, ["What is the capital of {}?", "What's the capital of {}?", "Name the capital of {}.", "Which city is the capital of {}?",
-                              "Tell me the capital of {}.", "capital of {}", "The capital of {}?", "Do you know the capital of {}?", "{}'s capital?",
+                              "Tell me the capital of {}.", "capital of {}", "Give me the capital of {}.", "What do you know about the capital of {}?",
+                              "Say the capital of {}.", "I forgot the capital of {}.", "Where is the government of {}?",
+                              "The capital of {}?", "Do you know the capital of {}?", "{}'s capital?",
                               "~What city is the capital of {}?", "~Please name the capital of {}.", "~Can you tell me the capital of {}?"], held)
         return question.format(country), f"The capital of {country} is {city}.", city, f"I know the capital of {country}."
     question = pick(rng, ["{} is the capital of which country?", "Of which country is {} the capital?", "What country has {} as its capital?",
-                          "Which country's capital is {}?", "~{} is the capital of what country?", "~Which country has {} as its capital?"], held)
+                          "Which country's capital is {}?", "{} is a capital. Of what?", "Name the country with the capital {}.",
+                          "Tell me the country whose capital is {}.",
+                               "~{} is the capital of what country?", "~Which country has {} as its capital?"], held)
     return question.format(city), f"{city} is the capital of {country}.", country, f"I know which country {city} is the capital of."
 
 
 def fact_colour(rng, held):
     thing, colour = rng.choice(list(world.COLOURS.items()))
     question = pick(rng, ["What colour is {}?", "What color is {}?", "Which colour does {} have?", "Tell me the colour of {}.", "What is the colour of {}?",
-                          "The colour of {}?", "Do you know what colour {} is?", "~What is the color of {}?", "~Which colour is {}?", "~Name the colour of {}."], held)
+                          "The colour of {}?", "What colour has {}?", "Give me the colour of {}.", "Which color is {}?", "Say the colour of {}.",
+                          "Is there a colour for {}?",
+                              "Do you know what colour {} is?", "~What is the color of {}?", "~Which colour is {}?", "~Name the colour of {}."], held)
     return question.format(thing), f"{capital_first(thing)} is {colour}.", colour, f"I know the colour of {thing}."
 
 
 def fact_opposite(rng, held):
     pair = rng.choice(world.OPPOSITES)
     one, other = pair if rng.random() < 0.5 else pair[::-1]
-    question = pick(rng, ["What is the opposite of {}?", "Opposite of {}?", "Tell me the opposite of {}.", "What's the opposite of {}?", "Name the opposite of {}.",
-                          "Which word is the opposite of {}?", "~Give me the opposite of {}.", "~What word is the opposite of {}?", "~The opposite of {} is what?"], held)
+    question = pick(rng, ["What is the opposite of {}?", "Opposite of {}?", "Tell me the opposite of {}.", "What's the opposite of {}?",
+                          "Name the opposite of {}.",
+                          "Which word is the opposite of {}?", "Say the opposite of {}.", "What is not {}, but the opposite?", "I need the opposite of {}.",
+                          "{}: what is the opposite?",
+                              "~Give me the opposite of {}.", "~What word is the opposite of {}?", "~The opposite of {} is what?"], held)
     return question.format(one), f"The opposite of {one} is {other}.", other, f"I know the opposite of {one}."
 
 
@@ -119,7 +138,8 @@ def fact_calendar(rng, held):
     else:
         side, other = "before", names[at - 1]
     question = pick(rng, ["What {k} comes {s} {n}?", "Which {k} is {s} {n}?", "What comes {s} {n}?", "Which {k} comes {s} {n}?", "Tell me the {k} {s} {n}.",
-                          "The {k} {s} {n}?", "~What {k} is {s} {n}?", "~Name the {k} {s} {n}.", "~What is the {k} {s} {n}?"], held)
+                          "The {k} {s} {n}?", "Give me the {k} {s} {n}.", "Say which {k} comes {s} {n}.", "{s} {n} comes which {k}?", "Which one is {s} {n}?",
+                              "~What {k} is {s} {n}?", "~Name the {k} {s} {n}.", "~What is the {k} {s} {n}?"], held)
     return question.format(k=kind, s=side, n=names[at]), f"{other} comes {side} {names[at]}.", other, f"I say the {kind}s in order."
 
 
@@ -128,15 +148,20 @@ def fact_animal(rng, held):
     if roll < 0.4:
         animal, sound = rng.choice(list(world.SOUNDS.items()))
         question = pick(rng, ["What does {} say?", "What sound does {} make?", "Which sound does {} make?", "How does {} sound?", "Tell me the sound of {}.",
+                              "What does {} sound like?", "Say what {} says.", "Give me the sound of {}.", "Make the sound of {}.",
                               "~What noise does {} make?", "~What is the sound of {}?", "~Which noise does {} make?"], held)
         return question.format(article(animal)), f"{capital_first(article(animal))} says {sound}.", sound, f"I know the sound of {article(animal)}."
     if roll < 0.7:
         animal, young = rng.choice(list(world.YOUNG.items()))
         question = pick(rng, ["What is a young {} called?", "What do you call a young {}?", "What is a baby {} called?", "What is the young of a {} called?",
-                              "Name the young of a {}.", "~What do you call a baby {}?", "~How is a young {} called?"], held)
+                              "Name the young of a {}.", "Tell me what a young {} is called.", "A baby {} is called what?",
+                              "Which word is there for a young {}?", "Give me the name of a young {}.",
+                              "~What do you call a baby {}?", "~How is a young {} called?"], held)
         return question.format(animal), f"A young {animal} is called a {young}.", young, f"I know the young of {article(animal)}."
     animal, legs = rng.choice(list(world.LEGS.items()))
     question = pick(rng, ["How many legs does {} have?", "How many legs has {}?", "Tell me how many legs {} has.", "What is the number of legs of {}?",
+                          "{} has how many legs?", "Give me the number of legs of {}.", "Count the legs of {}.",
+                          
                           "~How many legs are on {}?", "~Say how many legs {} has."], held)
     return question.format(article(animal)), f"{capital_first(article(animal))} has {legs} legs.", legs + " legs", f"I know the legs of {article(animal)}."
 
@@ -146,20 +171,26 @@ def fact_number(rng, held):
     if roll < 0.45:
         what, of, amount = rng.choice(world.AMOUNTS)
         question = pick(rng, ["How many {} are in {}?", "How many {} does {} have?", "How many {} are there in {}?", "Tell me how many {} {} has.",
+                              "Say how many {} are in {}.", "Give me the number of {} in {}.", "The number of {} in {}?",
+                              
                               "~How many {} has {}?", "~What is the number of {} in {}?"], held)
         return question.format(what, of), number_phrase(what, of, amount), amount, f"I know the {what} of {of}."
     if roll < 0.65:
         shape, sides = rng.choice(list(world.SIDES.items()))
         question = pick(rng, ["How many sides does {} have?", "How many sides has {}?", "Tell me how many sides {} has.", "How many corners does {} have?",
+                              "Give me the number of sides of {}.", "{} has how many sides?", "Say how many sides {} has.",
+                              
                               "~How many sides are there in {}?", "~What is the number of sides of {}?"], held)
         word = "corners" if "corners" in question else "sides"
         return question.format(article(shape)), f"{capital_first(article(shape))} has {sides} {word}.", sides, f"I know the shape {shape}."
     number = rng.randrange(len(world.NUMBERS))
     if rng.random() < 0.5:
         question = pick(rng, ["Write {} in words.", "How do you write {} in words?", "What is {} in words?", "Write the number {} as a word.",
+                              "{} in words?", "Give me {} in words.", "Which word is {}?", "How do you say {}?", "{} as a word",
                               "~Say {} in words.", "~Spell the number {}."], held)
         return question.format(number), f"{number} is {world.NUMBERS[number]}.", world.NUMBERS[number], "I know the numbers."
-    question = pick(rng, ["Write {} as a number.", "What number is {}?", "Which number is {}?", "How do you write {} in digits?",
+    question = pick(rng, ["Write {} as a number.", "What number is {}?", "Which number is {}?", "How do you write {} in digits?", "{} as a number?",
+                          "Give me {} in digits.", "{} in digits", "Which digits are {}?",
                           "~What is {} in digits?", "~Write {} in digits."], held)
     return question.format(world.NUMBERS[number]), f"{capital_first(world.NUMBERS[number])} is {number}.", str(number), "I know the numbers."
 
@@ -168,13 +199,18 @@ def fact_world(rng, held):
     roll = rng.random()
     if roll < 0.35:
         country, language = rng.choice(list(world.LANGUAGES.items()))
-        question = pick(rng, ["What language do people speak in {}?", "Which language is spoken in {}?", "What do they speak in {}?", "What is the language of {}?",
+        question = pick(rng, ["What language do people speak in {}?", "Which language is spoken in {}?", "What do they speak in {}?",
+                              "What is the language of {}?", "Tell me the language of {}.", "People in {} speak what?",
+                              "Which language do they speak in {}?", "Name the language of {}.",
+                              
                               "~What language is spoken in {}?", "~Which language do people speak in {}?"], held)
         return question.format(country), f"People in {country} speak {language}.", language, f"I know the language of {country}."
     if roll < 0.65:
         continent = rng.choice(list(world.CONTINENTS))
         country = rng.choice(world.CONTINENTS[continent].split(","))
         question = pick(rng, ["On which continent is {}?", "Where is {}?", "In which part of the world is {}?", "What continent is {} in?",
+                              "Tell me the continent of {}.", "{} is on which continent?", "Name the continent of {}.", "Where in the world is {}?",
+                              
                               "~Which continent is {} in?", "~On what continent is {}?"], held)
         return question.format(country), f"{country} is in {continent}.", continent, f"I know where {country} is."
     questions, answer = rng.choice(world.MORE)
@@ -229,13 +265,19 @@ def sums(rng, held=False):
     sign = "+" if rng.random() < 0.7 else "-"
     a, b = numbers(rng, held, sign)
     if sign == "+":
-        question = pick(rng, ["What is {a} + {b}?", "{a} + {b}", "{a}+{b}", "{a} + {b} = ?", "How much is {a} + {b}?", "What is {a} plus {b}?", "Add {a} and {b}.",
+        question = pick(rng, ["What is {a} + {b}?", "{a} + {b}", "{a}+{b}", "{a} + {b} = ?", "How much is {a} + {b}?", "What is {a} plus {b}?",
+                              "Add {a} and {b}.",
                               "{a} plus {b}", "Calculate {a} + {b}.", "What's {a} + {b}?", "Add {b} to {a}.", "What is {a}+{b}?", "Compute {a} + {b}",
+                              "Give me {a} + {b}.", "The sum of {a} and {b}?", "What do {a} and {b} make?", "What is the sum of {a} and {b}?",
+                              "I need {a} plus {b}.",
+                              "Say what {a} + {b} is.", "{a} and {b} together?",
                               "~Tell me {a} + {b}.", "~How much is {a} plus {b}?", "~What do you get for {a} + {b}?", "~Please add {a} and {b}."], held)
         total, work = a + b, column_sum(a, b)
     else:
         question = pick(rng, ["What is {a} - {b}?", "{a} - {b}", "{a}-{b}", "{a} - {b} = ?", "How much is {a} - {b}?", "What is {a} minus {b}?",
                               "{a} minus {b}", "Calculate {a} - {b}.", "What's {a} - {b}?", "Subtract {b} from {a}.", "Take {b} from {a}.",
+                              "Give me {a} - {b}.", "Compute {a} - {b}", "I need {a} minus {b}.", "Say what {a} - {b} is.", "What is left of {a} without {b}?",
+                              "What is {a}-{b}?",
                               "~Tell me {a} - {b}.", "~How much is {a} minus {b}?", "~What do you get for {a} - {b}?"], held)
         total, work = a - b, column_difference(a, b)
     answer = f"{a} {sign} {b} = {total}."
@@ -250,11 +292,14 @@ def count(rng, held=False):
         first, length = (1 if rng.random() < 0.4 else rng.randint(0, 30)), rng.randint(3, 12)
     last = first + length - 1
     if down:
-        question = pick(rng, ["Count down from {a} to {b}.", "Count backwards from {a} to {b}.", "Count from {a} down to {b}.", "~Please count down from {a} to {b}.",
+        question = pick(rng, ["Count down from {a} to {b}.", "Count backwards from {a} to {b}.", "Count from {a} down to {b}.",
+                              "Count back from {a} to {b}.", "Write the numbers from {a} down to {b}.", "From {a} to {b}, backwards.",
+                              "Can you count down from {a} to {b}?", "~Please count down from {a} to {b}.",
                               "~Can you count backwards from {a} to {b}?"], held).format(a=last, b=first)
         row = range(last, first - 1, -1)
     else:
-        phrases = ["Count from {a} to {b}.", "Count from {a} up to {b}.", "Write the numbers from {a} to {b}.", "~Please count from {a} to {b}.",
+        phrases = ["Count from {a} to {b}.", "Count from {a} up to {b}.", "Write the numbers from {a} to {b}.", "Can you count from {a} to {b}?",
+                   "Say the numbers from {a} to {b}.", "Numbers from {a} to {b}", "Count: {a} to {b}", "~Please count from {a} to {b}.",
                    "~Give me the numbers from {a} to {b}."]
         if first == 1:
             phrases += ["Count to {b}.", "Can you count to {b}?", "Count up to {b}."]
@@ -270,7 +315,9 @@ def quoted(rng, text):
 
 def spell(rng, held=False):
     text = strings.fitting(rng, held, strings.spelled)
-    question = pick(rng, ["Spell {}.", "Spell the word {}.", "How do you spell {}?", "Spell: {}", "What are the letters of {}?", "~Please spell {}.",
+    question = pick(rng, ["Spell {}.", "Spell the word {}.", "How do you spell {}?", "Spell: {}", "What are the letters of {}?",
+                          "Write {} letter by letter.", "Give me the letters of {}.", "Spelling of {}?", "How is {} spelled?", "Say the letters of {}.",
+                               "~Please spell {}.",
                           "~Can you spell {}?", "~Spell out {}."], held)
     return Turn(asked(rng, question.format(quoted(rng, text)), held), "-".join(text), "I write the letters.", expect="-".join(text), exact=True)
 
@@ -278,7 +325,10 @@ def spell(rng, held=False):
 def reverse(rng, held=False):
     text = strings.fitting(rng, held, strings.spelled)
     question = pick(rng, ["Reverse the word {}.", "Reverse {}.", "Write {} backwards.", "Spell {} backwards.", "What is {} backwards?", "Reverse: {}",
-                          "Turn the word {} around.", "~Please reverse {}.", "~Can you write {} backwards?", "~What is {} in reverse?"], held)
+                          "Turn the word {} around.", "Can you reverse {}?", "Please write {} backwards.", "How is {} written backwards?",
+                          "Give me {} backwards.",
+                              "{} backwards", "Reverse this word: {}", "Read {} from the end.", "Turn {} around", "~Please reverse {}.",
+                              "~Can you write {} backwards?", "~What is {} in reverse?"], held)
     work = "-".join(text) + ", " + "-".join(text[::-1])
     return Turn(asked(rng, question.format(quoted(rng, text)), held), f"{work}: {text[::-1]}", work, expect=text[::-1])
 
@@ -286,14 +336,17 @@ def reverse(rng, held=False):
 def repeat(rng, held=False):
     text = strings.fitting(rng, held, lambda r: r.choice((strings.phrase, strings.phrase, strings.anything))(r))
     question = pick(rng, ["Repeat: {}", "Repeat after me: {}", "Say {}", "Say: {}", "Repeat {}", "Echo {}", "Write {}", "Copy this: {}", "Please repeat: {}",
-                          "Repeat this text: {}", "~Please say: {}", "~Repeat the following: {}", "~Say this: {}", "~Echo: {}"], held)
+                          "Repeat this text: {}", "Say after me: {}", "Write this: {}", "Copy: {}", "Give me back this text: {}", "Print {}",
+                          "Please write: {}", "Repeat the words {}",
+                               "~Please say: {}", "~Repeat the following: {}", "~Say this: {}", "~Echo: {}"], held)
     return Turn(question.format(quoted(rng, text)), text, "I repeat the text.", expect=text, exact=True)
 
 
 TOPICS = """the history of chess,quantum physics,the stock market,who won the game yesterday,the meaning of life,how to build a house,the price of bread,
 the best film of all time,what I had for breakfast,the laws of France,how a computer works,the age of the universe,how many people live in China,
 the president of Brazil,how to bake bread,the news of today,Shakespeare,my future,the lottery numbers,the theory of evolution,how to fix my car,
-the author of this book,black holes,medicine,love,Roman emperors,who invented the telephone,the name of my cat,where my keys are,football""".replace("\n", "").split(",")
+the author of this book,black holes,medicine,love,Roman emperors,who invented the telephone,the name of my cat,where my keys are,football""".replace("\n",
+"").split(",")
 HELD_TOPICS = """philosophy,the population of Tokyo,how to play the piano,what my neighbour thinks,the winner of the race,how planes fly,politics,
 the best restaurant,the speed of light,who wrote this song""".replace("\n", "").split(",")
 UNKNOWN = "I do not know that. I am a very small model."
@@ -304,11 +357,16 @@ def unknown(rng, held=False):
     if roll < 0.45:
         topic = rng.choice(HELD_TOPICS if held else TOPICS)
         question = pick(rng, ["Tell me about {}.", "What do you know about {}?", "Explain {}.", "I want to know about {}.", "Do you know about {}?",
-                              "Write a long text about {}.", "~What can you say about {}?", "~Please explain {}.", "~Give me a text about {}."], held).format(topic)
+                              "Write a long text about {}.", "What is new about {}?", "I have a question about {}.", "Can you help me with {}?",
+                              "Say something about {}.",
+                              "Let us talk about {}.", "Describe {}.", "~What can you say about {}?", "~Please explain {}.", "~Give me a text about {}."],
+                              held).format(topic)
     elif roll < 0.75:
         text = strings.fitting(rng, held, rng.choice((strings.name, strings.place)))
         question = pick(rng, ["What is the capital of {}?", "Who is {}?", "Where is {}?", "What is {}?", "Tell me about {}.", "When was {} born?",
-                              "How old is {}?", "~Who was {}?", "~How big is {}?", "~What do you think of {}?"], held).format(text)
+                              "How old is {}?", "Have you heard of {}?", "Describe {}.", "What did {} do?", "Why is {} famous?", "How far is it to {}?",
+                              "Is {} nice?",
+                              "~Who was {}?", "~How big is {}?", "~What do you think of {}?"], held).format(text)
     elif roll < 0.9:
         text = strings.fitting(rng, held, lambda r: r.choice((strings.place(r), r.choice(world.CITIES))))
         question = pick(rng, ["What is the weather in {}?", "How is the weather in {}?", "What time is it in {}?", "~How hot is it in {}?",
@@ -316,7 +374,10 @@ def unknown(rng, held=False):
         return Turn(asked(rng, question, held), UNKNOWN, "I have no tool for this.", expect="do not know", avoids=frozenset(("weather", "time", "search")))
     else:
         question = pick(rng, ["What will happen tomorrow?", "Who will win the election?", "What did I say yesterday?", "Write me a poem.", "Write a program.",
-                              "What is the best language?", "Why is the sky blue?", "How do I become rich?", "Which book should I read?", "Tell me a joke.",
+                              "What is the best language?", "Why is the sky blue?", "How do I become rich?", "Which book should I read?",
+                              "Why is water wet?", "Who is the king?", "What should I cook?", "Which film is good?", "Who is the best player?",
+                              "When does the shop open?", "Why do people laugh?", "What happened in the news?", "Write me a letter.", "Sing a song.",
+                              "Tell me a joke.",
                               "Translate this book.", "What is your favourite film?", "How old are you?", "~Write me a story.", "~Who is my boss?",
                               "~Why do birds fly?", "~Which car should I buy?", "~What happened last year?"], held)
     return Turn(asked(rng, question, held), UNKNOWN, "I have not learned this.", expect="do not know", avoids=frozenset(("search",)))

@@ -12,7 +12,8 @@ MARKUP = ["<think>", "</think>", "<tool_call>", "</tool_call>"]
 SPECIAL = CONTROL + MARKUP
 SPLIT = regex.compile("(" + "|".join(regex.escape(one) for one in SPECIAL) + ")")
 # Runs of signs that may become pieces; any other sign stays alone, so that a string begins and ends the same wherever it stands.
-SIGNS = {'{"', '":', '",', '{}', '"}', '}}', '"}}', '"}}\n', '}}\n', '{}}', '{}}\n', ' "', ' {', ' {"', ' {}}\n', '\n\n', ': ', ' =', ' +', ' -', '."', "(", ")",
+SIGNS = {'{"', '":', '",', '{}', '"}', '}}', '"}}', '"}}\n', '}}\n', '{}}', '{}}\n', ' "', ' {', ' {"', ' {}}\n', '\n\n', ': ', ' =', ' +', ' -', '."', "(",
+         ")",
          ')\n', ':\n', '.\n', '\n', ' ('}
 
 

@@ -27,7 +27,7 @@ import tokenizer
 SEED = 20261130
 MERGES = 502                 # with 256 bytes and ten markers 768 pieces
 TOKENS, PARTS = 768, 2       # of a part, parts of a process in a step
-LONG, LONG_SHARE = 512, 0.12 # the last part of the run sees longer chats
+LONG, LONG_SHARE = 512, 0.07 # the last part of the run sees longer chats
 WARM_UP, FALL, CLIP = 60, 0.4, 1.0    # steps; the share of the steps in which the rate falls; of a gradient's length
 PEAK, BETAS = 3e-3, (0.9, 0.98)       # AdamW: the embedding and the norms
 MATRIX_PEAK, MOMENTUM, DECAY = 0.025, 0.95, 0.02   # Muon: all other matrices

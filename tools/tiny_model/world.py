@@ -66,7 +66,8 @@ MORE = [("Which planet is closest to the Sun|What planet is nearest to the Sun|N
 
 CITIES = sorted(set(CAPITALS.values()) | set("""New York,Chicago,Boston,Seattle,Houston,Denver,Toronto,Vancouver,Montreal,Hamburg,Munich,Cologne,Milan,Naples,
 Venice,Lyon,Marseille,Barcelona,Valencia,Seville,Porto,Manchester,Liverpool,Glasgow,Zurich,Geneva,Krakow,Prague,Istanbul,Dubai,Mumbai,Shanghai,
-Hong Kong,Singapore,Seoul,Osaka,Kyoto,Sydney,Melbourne,Auckland,San Francisco,Los Angeles,Miami,Dallas,Austin,Rio,Bergen,Salzburg,Bonn,Basel""".replace("\n", "").split(",")))
+Hong Kong,Singapore,Seoul,Osaka,Kyoto,Sydney,Melbourne,Auckland,San Francisco,Los Angeles,Miami,Dallas,Austin,Rio,Bergen,Salzburg,Bonn,Basel""".replace("\n",
+"").split(",")))
 
 NAMES = """Anna,Ben,Carla,David,Eva,Felix,Greta,Hugo,Ida,Jonas,Karin,Leo,Mia,Nina,Oscar,Paul,Rosa,Sam,Tina,Victor,Alice,Bob,Clara,Daniel,Emma,Frank,
 Grace,Henry,Iris,Jack,Kate,Lucas,Maria,Noah,Olga,Peter,Ruth,Simon,Theo,Zoe""".replace("\n", "").split(",")

@@ -12,7 +12,7 @@
 
 namespace {
 
-// Ids of the bundled vocabulary that are words of letters: a token is an event of ordinary length.
+// Ids of the vocabulary of tests/models/random.gguf that are words of letters: a token is an event of ordinary length.
 constexpr int first_id = 356, ids = 64;
 constexpr size_t block_bytes = 32 * 1024;
 
