@@ -219,6 +219,13 @@ TEST_CASE("Files that end early are refused, wherever they end") {
   }
 }
 
+TEST_CASE("A PNG's chunk that claims more than the file has is refused before memory is taken for it") {
+  Bytes lying = png(9, 7, colours, {.orientation = 6});
+  const std::string_view text(reinterpret_cast<const char*>(lying.data()), lying.size());
+  lying[text.find("eXIf") - 4] = 0x21;  // half a gigabyte
+  CHECK(refusal(lying).find("a length in it is wrong") != std::string::npos);
+}
+
 TEST_CASE("What is no picture is told so") {
   CHECK(refusal({}) == "the picture has no bytes");
   CHECK(refusal({'h', 'e', 'l', 'l', 'o'}).find("no picture that is known") != std::string::npos);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "vision/image/byte_reader.hpp"
 #include "vision/image/decode.hpp"
 #include "vision/image/exif.hpp"
 
@@ -91,9 +92,27 @@ void put_over_white(const uint8_t* from, Image& into) {
   }
 }
 
+// Every chunk lies within the file. libpng takes memory for what a chunk's length claims before it reads it.
+bool chunks_fit(std::span<const uint8_t> bytes) {
+  constexpr size_t mark_bytes = 8, around = 12;  // a chunk's length, name and checksum
+  for (size_t at = mark_bytes; at < bytes.size();) {
+    if (bytes.size() - at < around) return false;
+    const size_t length = big32(bytes, at);
+    if (length > bytes.size() - at - around) return false;
+    if (big32(bytes, at + 4) == 0x49454e44) return true;  // IEND; what stands behind it is nobody's
+    at += around + length;
+  }
+  return false;
+}
+
 }  // namespace
 
 Result<Image> decode_png(std::span<const uint8_t> bytes, const DecodeLimits& limits) {
+  constexpr size_t header_bytes = 33;  // the mark and IHDR, whose size is told first
+  if (bytes.size() >= header_bytes && big32(bytes, 12) == 0x49484452) {  // IHDR
+    if (Result<void> fits = check_size(big32(bytes, 16), big32(bytes, 20), limits); !fits) return Error{fits.error()};
+  }
+  if (!chunks_fit(bytes)) return Error{"the file ends in the middle of it, or a length in it is wrong"};
   Job job;
   job.bytes = bytes;
   job.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &job, on_error, on_warning);
