@@ -11,8 +11,8 @@
 namespace vigil::compute::cpu {
 namespace {
 
-// From here on unpacking pays.
-constexpr int64_t many_rows = 8;
+// From here on unpacking pays: measured with the types that people have most, and for those that stay as the file has them.
+constexpr int64_t many_rows = 40, many_rows_from_file = 8;
 // Up to this many values every thread rounds the input for itself: that is quicker than a barrier.
 constexpr int64_t private_values = 4096;
 
@@ -57,7 +57,7 @@ void FastOps::multiply(const Factor& factor, int64_t first, int64_t end) {
     return;
   }
   const int64_t cols = factor.cols;
-  if (factor.packed == nullptr && count < many_rows) {
+  if (factor.packed == nullptr && count < many_rows_from_file) {
     int64_t g = first;
     for (; g < end && !aborted(); ++g) {
       const std::byte* matrix = factor.matrix + static_cast<size_t>(g * group_rows) * factor.row_bytes;
