@@ -1,14 +1,28 @@
 // Asks the processor once.
 #include "engine/compute/cpu/fast_kernels.hpp"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 namespace vigil::compute::cpu {
 
 #if defined(__x86_64__)
 extern const FastKernels kernels_avx2, kernels_avx512;  // kernels_avx2.cpp, kernels_avx512.cpp
 
+namespace {
+
+// Not among the names that every compiler's __builtin_cpu_supports knows.
+bool has_f16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+
+}  // namespace
+
 const FastKernels* fast_kernels(bool widest) {
   __builtin_cpu_init();
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("f16c")) return nullptr;
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c()) return nullptr;
   const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
                     __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni");
   return wide && widest ? &kernels_avx512 : &kernels_avx2;
