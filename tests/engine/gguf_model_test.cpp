@@ -108,3 +108,33 @@ TEST_CASE("the tests' random model has a vocabulary for any text and every tenso
   }
   CHECK(tokenizer.encode("<|im_start|>user\n", Tokenizer::Markers::special, Tokenizer::Bos::none).front() == vocabulary->find("<|im_start|>"));
 }
+
+TEST_CASE("the bundled model's file says what it is, fits its size, and has a token for any text and for pictures") {
+  const std::string bundled = std::string(VIGIL_SOURCE_DIR) + "/models/vigil-tiny.gguf";
+  CHECK(std::filesystem::file_size(bundled) <= 4'000'000);
+  auto source = open_pread(bundled);
+  REQUIRE(source);
+  auto file = File::parse(**source);
+  REQUIRE(file);
+  CHECK(file->string("general.name").value() == "vigil-tiny");
+  CHECK(file->string("general.license").value() == "mit");
+  CHECK(file->string("general.architecture").value() == "qwen3");
+  CHECK(file->string("tokenizer.chat_template").value().find("<tool_call>") != std::string::npos);
+  auto vocabulary = Vocabulary::from(*file);
+  REQUIRE(vocabulary);
+  CHECK(file->tensor("token_embd.weight")->rows() == vocabulary->size());
+  CHECK(vocabulary->eos() == vocabulary->find("<|im_end|>"));
+  CHECK_FALSE(vocabulary->add_bos());
+  for (const char* marker : {"<|image_pad|>", "<|vision_start|>", "<|vision_end|>"}) {
+    INFO(marker);
+    const auto id = vocabulary->find(marker);
+    REQUIRE(id);
+    CHECK(vocabulary->kind(*id) == TokenKind::control);
+  }
+  auto made = make_tokenizer(*vocabulary);
+  REQUIRE(made);
+  std::string text;
+  for (int byte = 1; byte < 256; ++byte) text.push_back(static_cast<char>(byte));
+  text += "Hello, there! \xC3\xA9 \n  two people";
+  CHECK((*made)->decode((*made)->encode(text, Tokenizer::Markers::plain, Tokenizer::Bos::none)) == text);
+}

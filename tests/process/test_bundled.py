@@ -1,0 +1,73 @@
+"""The bundled model through the daemon and the real engine: a greeting, a fact, a sum, thinking, and a tool call with its result. One question
+of each; how often it is right over many is tools/tiny_model/evaluate's business."""
+import json
+
+import os
+
+from client import SCALE, check
+from harness import SOURCE
+from registry import test
+from vocabulary import Metadata
+
+WEATHER = {"type": "function", "function": {"name": "get_weather", "description": "Get the weather in a city", "parameters": {
+    "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}
+READ = {"type": "function", "function": {"name": "read_file", "description": "Read a file", "parameters": {
+    "type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}}}
+
+
+def ask(daemon, messages, **fields):
+    if isinstance(messages, str):
+        messages = [{"role": "user", "content": messages}]
+    body = {"messages": messages, "temperature": 0, "max_tokens": 120, **fields}
+    reply = daemon.request("POST", "/v1/chat/completions", json.dumps(body).encode()).wait_end(60 * SCALE)
+    check(reply.status == 200, "200", reply.status, bytes(reply.body)[:500])
+    return reply.json()["choices"][0]
+
+
+def says(daemon, question, expected, **fields):
+    choice = ask(daemon, question, **fields)
+    check(choice["finish_reason"] == "stop" and expected in choice["message"]["content"], f"{question}: {expected}", choice)
+    return choice["message"]
+
+
+@test("the_bundled_model_answers", limit_s=120)
+def answers(case):
+    daemon = case.daemon(None, config={"model": ""}, engine={"stop_s": 5})
+    says(daemon, "Hello", "How can I help you?")
+    says(daemon, "What is the capital of France?", "Paris")
+    says(daemon, "What is 27 + 35?", "62")
+    says(daemon, "What is the capital of France?", "Paris", tools=[WEATHER, READ])
+    thought = says(daemon, "What is 27 + 35?", "62", chat_template_kwargs={"enable_thinking": True})
+    check("7+5=12" in thought["reasoning_content"], "it thinks when asked to", thought)
+    daemon.alive(fake=False)
+
+
+@test("the_bundled_model_calls_a_tool_and_uses_its_result", limit_s=120)
+def calls(case):
+    daemon = case.daemon(None, config={"model": ""}, engine={"stop_s": 5})
+    messages = [{"role": "user", "content": "What is the weather in Paris?"}]
+    choice = ask(daemon, messages, tools=[READ, WEATHER])
+    called = choice["message"].get("tool_calls", [])
+    check(choice["finish_reason"] == "tool_calls" and len(called) == 1, "one call", choice)
+    check(called[0]["function"]["name"] == "get_weather" and json.loads(called[0]["function"]["arguments"]) == {"city": "Paris"}, "the right one", called)
+    messages += [choice["message"], {"role": "tool", "tool_call_id": called[0]["id"], "content": "18 degrees, sunny"}]
+    says(daemon, messages, "18 degrees, sunny", tools=[READ, WEATHER])
+    daemon.alive(fake=False)
+
+
+@test("the_bundled_model_gets_the_prompt_it_was_trained_on", limit_s=60)
+def prompt(case):
+    daemon = case.daemon(None, config={"model": ""}, engine={"stop_s": 5})
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello!"},
+                {"role": "user", "content": "Read a.txt"}]
+    timer = {"type": "function", "function": {"name": "set_timer", "parameters": {
+        "type": "object", "properties": {"minutes": {"type": "integer"}, "label": {"type": "string"}}, "required": ["minutes"]}}}
+    wanted = ("<|im_start|>system\nBe brief.\nTools:\nread_file(path) Read a file\nset_timer(minutes:integer)<|im_end|>\n"
+              "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHello!<|im_end|>\n<|im_start|>user\nRead a.txt<|im_end|>\n<|im_start|>assistant\n")
+    pieces = Metadata(os.path.join(SOURCE, "models", "vigil-tiny.gguf")).values["tokenizer.ggml.tokens"]
+    for thinking in (False, True):
+        body = {"messages": messages, "tools": [READ, timer], "max_tokens": 1, "return_token_ids": True, "chat_template_kwargs": {"enable_thinking": thinking}}
+        reply = daemon.request("POST", "/v1/chat/completions", json.dumps(body).encode()).wait_end(60 * SCALE).json()
+        text = "".join(pieces[one] for one in reply["prompt_token_ids"]).replace("\u0120", " ").replace("\u010a", "\n")
+        check(text == wanted + ("<think>\n" if thinking else ""), "the template's text", text)
+    daemon.alive(fake=False)
