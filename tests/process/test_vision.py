@@ -11,7 +11,7 @@ import time
 
 import procs
 from client import SCALE, await_until, check, run_for
-from harness import FAKES, check_answer, check_error
+from harness import FAKES, MODEL, check_answer, check_error
 from registry import test
 
 IMAGE_TOKEN, IMAGE_ID = "</s>", "2"
@@ -561,7 +561,7 @@ def no_way(case):
                         ((fake,), ("vision.image_token", "no image token")),
                         ((fake, "vision.image_token=<nothing>"), ("vision.image_token", "<nothing>")),
                         (("vision.exe=/nowhere/eyes",), ("vision.exe", "/nowhere/eyes"))]:
-        ended = case.vigil("serve", "--port", "0", *[word for pair in sets for word in ("--set", pair)])
+        ended = case.vigil("serve", "--port", "0", "--model", MODEL, *[word for pair in sets for word in ("--set", pair)])
         check(ended.returncode == 1 and len(ended.stderr.strip().splitlines()) == 1, "one line, exit 1", sets, ended.returncode, ended.stderr)
         for word in words:
             check(word in ended.stderr, f"{word} is named", ended.stderr)
