@@ -182,11 +182,13 @@ class Server {
 
   void start(protocol::Generate generate) {
     const std::optional<protocol::RequestTag> tag = generate.request;
-    if (!generate.embeddings_file.empty()) return refuse(tag, "GENI: this model takes no pictures");
     if (generate.max_new < 0) return refuse(tag, "max_new is " + std::to_string(generate.max_new) + "; it must be 0 or more");
     schedule::Request request{tag, generate.max_new, std::move(generate.ids)};
     const int64_t vocabulary = vocabulary_.load();
     if (vocabulary == 0) return enqueue(std::move(request));  // refused there
+    if (!generate.embeddings_file.empty()) {
+      if (Result<void> added = add_pictures(generate, request); !added) return refuse(tag, added.error());
+    }
     Result<sample::Settings> settings = sample::check_settings(generate.sampling, vocabulary);
     if (!settings) return refuse(tag, settings.error());
     // Compiled here, on the reader's thread: a large grammar holds up nobody's tokens.
@@ -195,6 +197,31 @@ class Server {
     request.settings = std::move(*settings);
     request.constraint = std::move(*constraint);
     enqueue(std::move(request));
+  }
+
+  // Read here, on the reader's thread: the file may go as soon as the request has ended, and a slow disk holds up nobody's tokens.
+  Result<void> add_pictures(const protocol::Generate& generate, schedule::Request& request) const {
+    std::optional<protocol::TokenId> image;
+    std::string contents;
+    for (const auto& [key, value] : generate.others) {
+      if (key == "img") contents = value;
+      if (key != "image") continue;
+      protocol::TokenId id = -1;
+      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), id);
+      if (error != std::errc{} || end != value.data() + value.size() || id < 0) return Error{"GENI: image=" + value + " is no id"};
+      image = id;
+    }
+    const model::Model& model = runtime_->model();
+    Result<schedule::Pictures::Prompt> prompt =
+        schedule::Pictures::read(generate.embeddings_file, std::move(request.ids), image, model.config().width, model.picture_rule(), contents);
+    if (!prompt) return Error{prompt.error()};
+    if (const int64_t rows = prompt->pictures->longest_whole(); rows > runtime_->step_rows()) {
+      return Error{"a picture of " + std::to_string(rows) + " rows, which must be read in one step, is over the " + std::to_string(runtime_->step_rows()) +
+                   " prompt tokens of a step"};
+    }
+    request.ids = std::move(prompt->ids);
+    request.pictures = std::move(prompt->pictures);
+    return {};
   }
 
   void enqueue(schedule::Request request) {

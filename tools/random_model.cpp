@@ -128,6 +128,10 @@ class Maker {
     put("attention.value_length", m_.head_dim);
     put_float("attention.layer_norm_rms_epsilon", 1e-6f);
     put("rope.dimension_count", recurrent() ? m_.head_dim / 2 : m_.head_dim);
+    if (is({"qwen2vl", "qwen35", "qwen35moe"})) {
+      const auto pairs = static_cast<int32_t>((recurrent() ? m_.head_dim / 2 : m_.head_dim) / 2);
+      out_.put_i32s(m_.architecture + ".rope.dimension_sections", {pairs - pairs / 3 * 2, pairs / 3, pairs / 3, 0});
+    }
     put_float("rope.freq_base", 1e6f);
     if (is({"gemma3", "gpt-oss"})) put("attention.sliding_window", m_.window);
     if (is({"gpt-oss"})) {

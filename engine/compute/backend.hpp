@@ -40,7 +40,8 @@ class Backend {
   // bind and before the first run. `progress` is called with 0 to 1 and returns false to give up: then the result is false. `release` is
   // called with bytes that were arranged anew and will hardly be read again.
   virtual bool prepare(const std::function<bool(double)>& progress, const std::function<void(std::span<const std::byte>)>& release) = 0;
-  virtual Rope bind_rope(RopeKind kind, std::span<const double> frequencies, double magnitude = 1) = 0;
+  // `axes`: one for each frequency, or empty.
+  virtual Rope bind_rope(RopeKind kind, std::span<const double> frequencies, double magnitude = 1, std::span<const uint8_t> axes = {}) = 0;
   // Not cleared; pages that are never written stay without memory.
   virtual Result<Buffer> allocate(int64_t floats) = 0;
   virtual Result<KvCache> allocate_kv(const KvShape& shape) = 0;
@@ -55,6 +56,7 @@ class Backend {
   virtual void upload(StepData& step) = 0;  // before the run that it is for
   virtual RunOutcome run(const std::function<void(Ops&)>& forward) = 0;
   virtual void read(Buffer from, int64_t offset, std::span<float> out) = 0;
+  virtual void write(Buffer to, int64_t offset, std::span<const float> values) = 0;  // between runs
 
   Control& control() { return control_; }
 

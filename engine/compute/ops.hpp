@@ -47,6 +47,8 @@ class Ops {
 
   // out[rows, table.cols] = the table's row of each id of the step.
   virtual void embed(const Weight& table, Buffer out, int64_t rows) = 0;
+  // into[rows, cols] = the row of pictures[any, cols] that the step's sources name, for rows that have one.
+  virtual void place_pictures(Buffer pictures, Buffer into, int64_t cols, int64_t rows) = 0;
   // out[rows, cols] = in / sqrt(mean(in^2) + epsilon) * gain, row by row (Zhang and Sennrich 2019). `out` may be `in`.
   virtual void rms_norm(Buffer in, const Weight& gain, float epsilon, Buffer out, int64_t rows) = 0;
   // out[rows, weight.rows] = in[rows, weight.cols] times the transposed weight.
@@ -54,13 +56,15 @@ class Ops {
   // into[rows, bias.cols] += bias
   virtual void add_bias(Buffer into, const Weight& bias, int64_t rows) = 0;
 
-  // out[rows, rotated] = cos and sin of position * frequency in turn, for the step's positions, times the rope's magnitude.
+  // out[rows, rotated] = cos and sin of position * frequency in turn, for the step's positions, times the rope's magnitude. With axes a pair's
+  // position is the row's and the step's shift on the pair's axis.
   virtual void rope_angles(const Rope& rope, Buffer out, int64_t rows) = 0;
   // Turns q[rows, heads, head_dim] in place and k[rows, kv_heads, head_dim] by the angles (Su et al. 2021), and writes k and v into the
   // cache at each row's position.
   virtual void rope_and_store(const Rope& rope, Buffer angles, Buffer q, Buffer k, Buffer v, const KvCache& cache, int64_t layer,
                               int64_t heads, int64_t rows) = 0;
-  // out[rows, heads, head_dim] = softmax(q K^T * scale) V over positions up to the row's own; heads / kv_heads query heads share a KV head.
+  // out[rows, heads, head_dim] = softmax(q K^T * scale) V over positions up to the row's own and those ahead that the step lets it see; heads /
+  // kv_heads query heads share a KV head.
   virtual void attention(Buffer q, const KvCache& cache, int64_t layer, int64_t heads, const AttentionRule& rule, Buffer out, int64_t rows) = 0;
 
   // gate[rows, cols] = the kind's function of gate and up.

@@ -98,6 +98,7 @@ struct Rope {
   int64_t rotated = 0;                  // values of a head that are turned, even; the rest passes through
   const double* frequencies = nullptr;  // [rotated / 2], radians per position
   double magnitude = 1;                 // cosines and sines are multiplied by it (YaRN)
+  const uint8_t* axes = nullptr;        // [rotated / 2], which of the step's shifts a pair's position has (M-RoPE); null = none has any
 };
 
 }  // namespace vigil::compute

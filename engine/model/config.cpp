@@ -28,6 +28,17 @@ class Fields {
     if (!value) return fail(value.error()), fallback;
     return *value;
   }
+  // A list of at most `count` numbers from 0 to `high`; empty when the file has none.
+  std::vector<int64_t> integers_or_none(const char* name, size_t count, int64_t high) {
+    if (!has(name)) return {};
+    const Result<std::vector<int64_t>> values = file_.integers(prefix_ + name);
+    if (!values) return fail(values.error()), std::vector<int64_t>{};
+    if (values->size() > count) return fail(prefix_ + name + " has more than " + std::to_string(count) + " numbers"), std::vector<int64_t>{};
+    for (const int64_t value : *values) {
+      if (value < 0 || value > high) return fail(prefix_ + name + " has a number that is not between 0 and " + std::to_string(high)), std::vector<int64_t>{};
+    }
+    return *values;
+  }
   void require(bool holds, const std::string& what) {
     if (!holds) fail(prefix_ + what);
   }
@@ -58,6 +69,7 @@ void read_rope(Fields& fields, const ConfigLimits& limits, Config& config) {
   config.rotated = fields.integer_or("rope.dimension_count", config.head_dim, 0, limits.head_dim);
   fields.require(config.rotated % 2 == 0 && config.rotated <= config.head_dim,
                  "rope.dimension_count " + std::to_string(config.rotated) + " is not even or above the head's " + std::to_string(config.head_dim));
+  config.rope_sections = fields.integers_or_none("rope.dimension_sections", 4, config.rotated);
   const std::string scaling = fields.string_or("rope.scaling.type", "none");
   RopeScaling& rope = config.rope_scaling;
   if (scaling == "linear") {

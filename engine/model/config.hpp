@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "engine/gguf/file.hpp"
 #include "protocol/result.hpp"
@@ -60,6 +61,7 @@ struct Config {
   double epsilon = 0;       // of every RMSNorm
   double rope_base = 0;
   RopeScaling rope_scaling;
+  std::vector<int64_t> rope_sections;  // pairs of a head that turn by time, height and width (M-RoPE, Wang et al. 2024), none = all turn by one position
   int64_t window = 0;             // positions that a windowed layer's attention sees; 0 = no layer has a window
   int64_t window_pattern = 0;     // every n-th layer sees everything; 0 = the architecture's own
   double window_rope_base = 0;    // of windowed layers; 0 = the architecture's own

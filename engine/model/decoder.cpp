@@ -34,7 +34,8 @@ Result<void> Decoder::load(const Files& files, compute::Backend& backend, const 
 
 Result<void> Decoder::bind_ropes(WeightBinder& weights, compute::Backend& backend) {
   const std::vector<float> factors = weights.optional_floats("rope_freqs.weight", config_.rotated / 2);
-  Result<compute::Rope> rope = make_rope(config_, config_.rope_base, config_.rope_scaling, factors, rope_kind(), backend);
+  const std::vector<uint8_t> axes = picture_rule().on_grid ? rope_axes(config_.rope_sections, section_order(), config_.rotated / 2) : std::vector<uint8_t>{};
+  Result<compute::Rope> rope = make_rope(config_, config_.rope_base, config_.rope_scaling, factors, rope_kind(), backend, axes);
   if (!rope) return Error{rope.error()};
   rope_ = *rope;
   return {};
@@ -78,8 +79,10 @@ Experts Decoder::bind_experts(WeightBinder& weights, const std::string& block) {
   return part;
 }
 
-void Decoder::begin(compute::Ops& ops, int64_t rows) const {
+void Decoder::begin(compute::Ops& ops, int64_t rows, float scale) const {
   ops.embed(embedding_, x_, rows);
+  if (scale != 1) ops.scale(x_, scale, config_.width, rows);
+  ops.place_pictures(pictures_, x_, config_.width, rows);
   ops.rope_angles(rope_, angles_, rows);
 }
 
@@ -144,6 +147,7 @@ Result<void> Decoder::allocate(compute::Backend& backend, const compute::StepLim
                                       {&gate_, rows * inner},
                                       {&up_, rows * inner},
                                       {&angles_, rows * c.rotated},
+                                      {&pictures_, rows * c.width},
                                       {&scores_, limits.outputs * vocabulary_}};
   if (c.experts.count > 0) {
     wanted.insert(wanted.end(), {{&logits_, rows * c.experts.count},

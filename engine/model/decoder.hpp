@@ -43,6 +43,7 @@ class Decoder : public Model {
   // By default one rope without scaling factors of the file's own.
   virtual Result<void> bind_ropes(WeightBinder& weights, compute::Backend& backend);
   virtual compute::RopeKind rope_kind() const { return compute::RopeKind::half_split; }
+  virtual SectionOrder section_order() const { return SectionOrder::one_by_one; }
   // Buffers beside those below, for steps of `rows` rows.
   virtual std::vector<WantedBuffer> more_buffers(int64_t rows) {
     (void)rows;
@@ -54,7 +55,8 @@ class Decoder : public Model {
   FeedForward bind_feed_forward(WeightBinder& weights, const std::string& block);
   Experts bind_experts(WeightBinder& weights, const std::string& block);
 
-  void begin(compute::Ops& ops, int64_t rows) const;              // x = embeddings; angles of the first rope
+  // x = embeddings of ids times `scale`, and pictures' rows as they are; angles of the first rope
+  void begin(compute::Ops& ops, int64_t rows, float scale = 1) const;
   void project(compute::Ops& ops, const Projection& projection, compute::Buffer in, compute::Buffer out, int64_t rows) const;
   void norm(compute::Ops& ops, compute::Buffer in, const compute::Weight& gain, compute::Buffer out, int64_t rows) const;
   // delta = down (gate(x) * up(x)), x being normed

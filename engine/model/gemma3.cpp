@@ -21,8 +21,7 @@ class Gemma3 final : public Decoder {
  public:
   void forward(compute::Ops& ops, const compute::Caches& caches, int64_t rows, Outputs outputs) const override {
     const Config& c = config_;
-    begin(ops, rows);                                              // x [rows, width], angles [rows, rotated]
-    ops.scale(x_, static_cast<float>(std::sqrt(static_cast<double>(c.width))), c.width, rows);
+    begin(ops, rows, static_cast<float>(std::sqrt(static_cast<double>(c.width))));  // x [rows, width], angles [rows, rotated]
     ops.rope_angles(window_rope_, window_angles_, rows);
     for (int64_t i = 0; i < c.layers; ++i) {
       const Layer& layer = layers_[static_cast<size_t>(i)];
@@ -45,6 +44,7 @@ class Gemma3 final : public Decoder {
     }
     end(ops, outputs);
   }
+  PictureRule picture_rule() const override { return {.see_each_other = true}; }
 
  private:
   int64_t pattern() const { return config_.window_pattern > 0 ? config_.window_pattern : usual_pattern; }

@@ -21,6 +21,12 @@ struct Outputs {
   int64_t all() const { return scores + hidden; }
 };
 
+// How a model wants the rows of pictures that stand in its prompts.
+struct PictureRule {
+  bool see_each_other = false;  // all rows of a picture see all of it, so that it may not be cut (gemma3)
+  bool on_grid = false;         // rope turns them by their place in the picture (M-RoPE: qwen2vl, qwen3.5)
+};
+
 class Model {
  public:
   virtual ~Model() = default;
@@ -36,6 +42,8 @@ class Model {
   // Layers that have a KV cache; without slots, what the others keep (no layers = nothing).
   virtual int64_t kv_layers() const { return config_.layers; }
   virtual compute::StateShape state_shape() const { return {}; }
+  virtual PictureRule picture_rule() const { return {}; }
+  compute::Buffer pictures() const { return pictures_; }   // [rows, width]: what a step's sources name, written before it
   compute::Buffer scores() const { return scores_; }       // [outputs.scores, vocabulary], before any softmax
   compute::Buffer hidden() const { return delta_; }        // [outputs.all(), width], until the next step
 
@@ -43,7 +51,7 @@ class Model {
   Config config_;
   int64_t vocabulary_ = 0;
   uint64_t weight_bytes_ = 0, scratch_bytes_ = 0;
-  compute::Buffer scores_;
+  compute::Buffer scores_, pictures_;
   compute::Buffer delta_;  // [rows, width]: what a layer adds; at a step's end the normed outputs
 };
 

@@ -1,5 +1,5 @@
 // qwen2 (Yang et al. 2024): llama's layout with biases on q, k and v, rope on the halves of a head. qwen2vl is the same for text: its M-RoPE
-// gives height, width and time sections of a head their own positions (Wang et al. 2024), and for text all three are equal.
+// gives time, height and width sections of a head their own positions (Wang et al. 2024), and they differ only inside pictures.
 #include "engine/model/architectures.hpp"
 #include "engine/model/decoder.hpp"
 
@@ -33,6 +33,7 @@ class Qwen2 final : public Decoder {
     }
     end(ops, outputs);
   }
+  PictureRule picture_rule() const override { return {.on_grid = !config_.rope_sections.empty()}; }
 
  private:
   Result<void> check() const override {

@@ -1,5 +1,6 @@
 // qwen35, qwen35moe and qwen3next (Qwen Team 2025): every n-th layer is attention with an output gate and rope on a part of each head, the
-// others are gated DeltaNet (Yang, Kautz, Hatamizadeh 2024). Text positions are equal in all sections of qwen35's M-RoPE.
+// others are gated DeltaNet (Yang, Kautz, Hatamizadeh 2024). The positions of qwen35's M-RoPE
+// differ only inside pictures.
 #include "engine/model/architectures.hpp"
 #include "engine/model/decoder.hpp"
 
@@ -55,6 +56,9 @@ class Qwen35 final : public Decoder {
     }
     end(ops, outputs);
   }
+
+  PictureRule picture_rule() const override { return {.on_grid = !config_.rope_sections.empty()}; }
+  SectionOrder section_order() const override { return SectionOrder::in_turn; }
 
  private:
   bool has_attention(int64_t i) const { return (i + 1) % config_.recurrent.attention_every == 0; }

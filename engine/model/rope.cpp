@@ -25,7 +25,7 @@ double stretched_part(int64_t i, double base, int64_t rotated, const RopeScaling
 }  // namespace
 
 Result<compute::Rope> make_rope(const Config& config, double base, const RopeScaling& scaling, std::span<const float> factors,
-                                compute::RopeKind kind, compute::Backend& backend) {
+                                compute::RopeKind kind, compute::Backend& backend, std::span<const uint8_t> axes) {
   std::vector<double> frequencies;
   for (int64_t i = 0; i < config.rotated / 2; ++i) {
     const double own = factors.empty() ? 1.0 : static_cast<double>(factors[static_cast<size_t>(i)]);
@@ -39,7 +39,22 @@ Result<compute::Rope> make_rope(const Config& config, double base, const RopeSca
     frequencies.push_back(frequency);
   }
   const double magnitude = scaling.kind == RopeScaling::Kind::yarn ? scaling.magnitude * (1 + 0.1 * std::log(scaling.factor)) : 1.0;
-  return backend.bind_rope(kind, frequencies, magnitude);
+  return backend.bind_rope(kind, frequencies, magnitude, axes);
+}
+
+std::vector<uint8_t> rope_axes(std::span<const int64_t> sections, SectionOrder order, int64_t pairs) {
+  if (sections.empty()) return {};
+  std::vector<uint8_t> axes(static_cast<size_t>(pairs), 0);
+  const auto size_of = [&](int64_t axis) { return axis < static_cast<int64_t>(sections.size()) ? sections[static_cast<size_t>(axis)] : 0; };
+  for (int64_t i = 0; i < pairs; ++i) {
+    uint8_t& axis = axes[static_cast<size_t>(i)];
+    if (order == SectionOrder::in_turn) {
+      axis = static_cast<uint8_t>(i / 3 < size_of(i % 3) ? i % 3 : 0);
+    } else {
+      axis = static_cast<uint8_t>(i < size_of(0) ? 0 : i < size_of(0) + size_of(1) ? 1 : i < size_of(0) + size_of(1) + size_of(2) ? 2 : 0);
+    }
+  }
+  return axes;
 }
 
 }  // namespace vigil::model

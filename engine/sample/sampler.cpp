@@ -97,6 +97,7 @@ void Sampler::adjust(std::span<float> scores, std::span<const TokenId> history) 
   if (!settings_.penalises()) return;
   const size_t window = settings_.penalty_last_n < 0 ? history.size() : std::min(history.size(), static_cast<size_t>(settings_.penalty_last_n));
   seen_.assign(history.end() - static_cast<std::ptrdiff_t>(window), history.end());
+  std::erase_if(seen_, [](TokenId id) { return id < 0; });  // rows of pictures
   std::sort(seen_.begin(), seen_.end());
   for (size_t i = 0; i < seen_.size();) {
     const TokenId id = seen_[i];

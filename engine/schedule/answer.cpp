@@ -30,7 +30,7 @@ Answer::Answer(Runtime& runtime, Request request, std::shared_ptr<sample::Gramma
 
 Part Answer::read(int64_t count) {
   const auto tokens = std::span<const TokenId>(known_).subspan(static_cast<size_t>(sequence->length()), static_cast<size_t>(count));
-  Part part{sequence.get(), tokens};
+  Part part{sequence.get(), tokens, request_.pictures.get()};
   part.hidden = request_.embed.has_value();
   part.scores = !part.hidden && count == left() && request_.max_new > 0 ? 1 : 0;
   return part;
@@ -42,9 +42,10 @@ Part Answer::generate(bool guess) {
   const int64_t room = std::min(request_.max_new - generated_, runtime_.context() - static_cast<int64_t>(known_.size())) - 1;
   if (guess && prompt_read() && room > 0) {
     const std::vector<TokenId> guesses = look_up(known_, std::min(draft_.next(), room));
-    rows_.insert(rows_.end(), guesses.begin(), guesses.end());
+    const auto picture = std::find_if(guesses.begin(), guesses.end(), [](TokenId id) { return id < 0; });  // nobody says a picture
+    rows_.insert(rows_.end(), guesses.begin(), picture);
   }
-  Part part{sequence.get(), rows_};
+  Part part{sequence.get(), rows_, request_.pictures.get()};
   part.scores = request_.max_new > 0 ? static_cast<int64_t>(rows_.size()) : 0;
   return part;
 }

@@ -9,6 +9,7 @@ Result<void> check_ids(const Request& request, int64_t vocabulary, int64_t conte
   const std::vector<TokenId>& ids = request.ids;
   if (ids.empty()) return Error{"the prompt has no ids"};
   for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] < 0 && request.pictures && request.pictures->at(static_cast<int64_t>(i)).embedding != nullptr) continue;
     if (ids[i] < 0 || ids[i] >= vocabulary) {
       return Error{"prompt id " + std::to_string(ids[i]) + " at place " + std::to_string(i) + " is not between 0 and " +
                    std::to_string(vocabulary - 1)};

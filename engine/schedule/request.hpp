@@ -2,16 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "engine/sample/constraint.hpp"
 #include "engine/sample/settings.hpp"
+#include "engine/schedule/pictures.hpp"
 #include "protocol/lines.hpp"
 
 namespace vigil::schedule {
-
-using TokenId = int32_t;
 
 struct Request {
   std::optional<protocol::RequestTag> tag;
@@ -19,6 +19,7 @@ struct Request {
   std::vector<TokenId> ids;
   sample::Settings settings = {};
   sample::ConstraintPlan constraint = {};
+  std::shared_ptr<const Pictures> pictures = {};  // ids below 0 are rows of theirs
   std::optional<protocol::Pooling> embed = {};  // the vector of the ids instead of a continuation
 };
 

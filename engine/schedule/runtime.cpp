@@ -124,8 +124,22 @@ std::shared_ptr<const sample::TokenTrie> Runtime::token_trie() {
   return trie_;
 }
 
+void Runtime::fill_row(size_t row, TokenId id, int64_t position, const Pictures* pictures, int64_t& picture_rows) {
+  const Pictures::Row place = pictures != nullptr ? pictures->at(position) : Pictures::Row();
+  assert(id >= 0 || place.embedding != nullptr);
+  step_.ids()[row] = std::max(id, 0);
+  step_.positions()[row] = static_cast<int32_t>(position);
+  step_.sources()[row] = 0;
+  step_.ahead()[row] = place.ahead;
+  for (int64_t axis = 0; axis < compute::rope_axes; ++axis) step_.shifts(axis)[row] = place.shifts[static_cast<size_t>(axis)];
+  if (place.embedding == nullptr) return;
+  const int64_t width = model_->config().width;
+  backend_->write(model_->pictures(), picture_rows * width, {place.embedding, static_cast<size_t>(width)});
+  step_.sources()[row] = static_cast<int32_t>(++picture_rows);
+}
+
 compute::RunOutcome Runtime::step(std::span<Part> parts) {
-  int64_t rows = 0, scores = 0, hidden = 0;
+  int64_t rows = 0, scores = 0, hidden = 0, picture_rows = 0;
   for (Part& part : parts) {
     part.first_score = scores;
     scores += part.scores;
@@ -136,8 +150,7 @@ compute::RunOutcome Runtime::step(std::span<Part> parts) {
     assert(count >= 1 && part.scores <= count && rows + count <= step_.limits().rows && p < static_cast<size_t>(step_.limits().sequences));
     for (int64_t r = 0; r < count; ++r) {
       const size_t row = static_cast<size_t>(rows + r);
-      step_.ids()[row] = part.tokens[static_cast<size_t>(r)];
-      step_.positions()[row] = static_cast<int32_t>(part.sequence->length() + r);
+      fill_row(row, part.tokens[static_cast<size_t>(r)], part.sequence->length() + r, part.pictures, picture_rows);
       step_.sequences()[row] = static_cast<int32_t>(p);
     }
     for (int64_t s = 0; s < part.scores; ++s) {
@@ -156,7 +169,7 @@ compute::RunOutcome Runtime::step(std::span<Part> parts) {
 }
 
 compute::RunOutcome Runtime::step(cache::Sequence& sequence, std::span<const TokenId> tokens, int64_t scores) {
-  Part part{&sequence, tokens, scores};
+  Part part{&sequence, tokens, nullptr, scores};
   const compute::RunOutcome outcome = step(std::span(&part, 1));
   if (outcome == compute::RunOutcome::finished) sequence.commit(tokens);
   return outcome;

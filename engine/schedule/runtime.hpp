@@ -16,10 +16,9 @@
 #include "engine/model/model.hpp"
 #include "engine/sample/token_trie.hpp"
 #include "engine/schedule/memory.hpp"
+#include "engine/schedule/pictures.hpp"
 
 namespace vigil::schedule {
-
-using TokenId = int32_t;
 
 struct RuntimeOptions {
   int64_t context = 0;       // tokens; 0 = the largest up to the trained one that fits
@@ -37,6 +36,7 @@ struct RuntimeOptions {
 struct Part {
   cache::Sequence* sequence = nullptr;
   std::span<const TokenId> tokens;  // behind what the sequence has committed; room must have been reserved
+  const Pictures* pictures = nullptr;  // of the sequence's prompt: where its ids are below 0
   int64_t scores = 0;               // the scores of so many of the last tokens are wanted
   bool hidden = false;              // the last hidden state of each token is wanted
   int64_t first_score = 0, first_hidden = 0;  // set by the step: where read_scores and read_hidden find them
@@ -84,6 +84,7 @@ class Runtime {
 
  private:
   Runtime() = default;
+  void fill_row(size_t row, TokenId id, int64_t position, const Pictures* pictures, int64_t& picture_rows);
   Result<void> make_caches();
   RuntimeOptions options_;
   CachePlan plan_;

@@ -144,7 +144,7 @@ void Scheduler::plan() {
 void Scheduler::plan_reading(std::vector<Place*>& readers) {
   if (readers.empty()) return;
   const int64_t generating = static_cast<int64_t>(shares_.size());
-  int64_t left = sizer_.tokens(generating);
+  int64_t left = sizer_.tokens(generating), planned = 0;
   // Equal shares; who is first changes, so that a share smaller than a token is nobody's fate.
   std::rotate(readers.begin(), readers.begin() + static_cast<std::ptrdiff_t>(turns_++ % readers.size()), readers.end());
   for (size_t i = 0; i < readers.size() && left > 0; ++i) {
@@ -153,7 +153,13 @@ void Scheduler::plan_reading(std::vector<Place*>& readers) {
     const Answer& answer = *readers[i]->answer;
     int64_t count = std::min((left + sharers - 1) / sharers, answer.left());
     if (runtime_.pool().recurrent) count = std::min(count, cache::checkpoint_tokens - answer.sequence->length() % cache::checkpoint_tokens);
-    if (add_reading(*readers[i], count)) left -= count;
+    if (const Pictures* pictures = answer.request().pictures.get()) {
+      count = pictures->whole(answer.sequence->length(), count);
+      if (count > runtime_.step_rows() - planned) continue;  // a picture that may not be cut waits for a step with room: whoever is first has all of it
+    }
+    if (!add_reading(*readers[i], count)) continue;
+    left -= count;
+    planned += count;
   }
 }
 

@@ -316,7 +316,10 @@ void Conductor::start(turn::LeaseId lease, const turn::Request& request, int64_t
     generate.request = tag;
     generate.sampling = request.sampling;
     generate.ids = request.prompt;
-    if (request.embeddings) generate.embeddings_file = request.embeddings->path;
+    if (request.embeddings) {
+      generate.embeddings_file = request.embeddings->path;
+      generate.others.emplace_back("image", std::to_string(request.image_token));  // which id stands for rows: our own engine asks
+    }
     hands_.write(protocol::encode(protocol::EngineCommand{std::move(generate)}));
   }
   give(event::LeaseOpened{lease});

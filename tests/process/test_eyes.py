@@ -156,3 +156,26 @@ def stop(case):
     check(eyes.daemon.await_exit(4 * SCALE) == 0, "exit status")
     check(time.monotonic() - started < 4 * SCALE, "soon")
     await_until(lambda: not eyes.daemon.everything(), 2, f"nothing is left: {eyes.daemon.everything()}", 0.02)
+
+
+@test("a_picture_changes_the_real_engines_answer_and_is_cached_by_content", 120)
+def real_engine(case):
+    eyes = eyes_of(case, projector(case), engine={"exe": "vigil-engine"}, vision={"cache_bytes": 0})
+
+    def ask(*pictures, **fields):
+        conn = eyes.chat(*pictures, temperature=0, max_tokens=12, **fields).wait_end(30 * SCALE)
+        check(conn.status == 200, "answered", conn.status, bytes(conn.body))
+        body = conn.json()
+        return body["choices"][0]["message"]["content"], body["usage"]["prompt_tokens"], body["usage"]["prompt_tokens_details"]["cached_tokens"]
+    dark, bright = png(20, 30, lambda x, y: (x, y, 10)), png(20, 30, lambda x, y: (250 - x, 250 - y, 5 * x))
+    said, prompt, cached = ask(dark)
+    again, _, cached_again = ask(dark)
+    check(again == said and cached_again == prompt - 1, "the same again, from the cache", said, again, cached_again, prompt)
+    other, other_prompt, cached_other = ask(bright)
+    check(other_prompt == prompt and cached_other < prompt - 4, "another picture is not taken for it", prompt, cached_other)
+    check(other != said, "and is answered otherwise", said, other)
+    both, both_prompt, _ = ask(bright, dark)
+    check(both_prompt > prompt and both not in (said, other), "both", both)
+    text = eyes.daemon.chat(max_tokens=4).wait_end(10 * SCALE)
+    check(text.status == 200, "text too", text.status)
+    eyes.daemon.stop()

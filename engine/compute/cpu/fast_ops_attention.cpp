@@ -75,11 +75,11 @@ void FastOps::attend_tile(const AttentionWork& work, int64_t kv_head, int64_t fi
   Query queries[queries_at_once];
   int64_t oldest = std::numeric_limits<int64_t>::max(), end = 0;
   for (int64_t i = 0; i < count; ++i) {
-    const int64_t row = (first + i) / group, head = kv_head * group + (first + i) % group, length = position_of(row) + 1;
+    const int64_t row = (first + i) / group, head = kv_head * group + (first + i) % group, length = seen_by(row);
     float* sum = sums + i * width;
     std::fill_n(sum, width, 0.0f);
     queries[i] = {work.q.address + (row * work.heads + head) * dim, sum, -std::numeric_limits<float>::infinity(), 0,
-                  work.rule.window > 0 ? std::max<int64_t>(0, length - work.rule.window) : 0, length};
+                  work.rule.window > 0 ? std::max<int64_t>(0, position_of(row) + 1 - work.rule.window) : 0, length};
     oldest = std::min(oldest, queries[i].oldest);
     end = std::max(end, length);
   }

@@ -53,9 +53,15 @@ bool ReferenceBackend::prepare(const std::function<bool(double)>& progress, cons
   return progress(1.0);
 }
 
-Rope ReferenceBackend::bind_rope(RopeKind kind, std::span<const double> frequencies, double magnitude) {
+Rope ReferenceBackend::bind_rope(RopeKind kind, std::span<const double> frequencies, double magnitude, std::span<const uint8_t> axes) {
   rope_tables_.emplace_back(frequencies.begin(), frequencies.end());
-  return Rope{kind, static_cast<int64_t>(2 * frequencies.size()), rope_tables_.back().data(), magnitude};
+  Rope rope{kind, static_cast<int64_t>(2 * frequencies.size()), rope_tables_.back().data(), magnitude};
+  if (!axes.empty()) {
+    assert(axes.size() == frequencies.size());
+    rope_axes_.emplace_back(axes.begin(), axes.end());
+    rope.axes = rope_axes_.back().data();
+  }
+  return rope;
 }
 
 Result<std::byte*> ReferenceBackend::take(uint64_t bytes) {
@@ -108,6 +114,11 @@ void ReferenceBackend::forward_on(int index, const std::function<void(Ops&)>& fo
 void ReferenceBackend::read(Buffer from, int64_t offset, std::span<float> out) {
   assert(offset + static_cast<int64_t>(out.size()) <= from.floats);
   std::copy_n(from.address + offset, out.size(), out.begin());
+}
+
+void ReferenceBackend::write(Buffer to, int64_t offset, std::span<const float> values) {
+  assert(offset + static_cast<int64_t>(values.size()) <= to.floats);
+  std::copy(values.begin(), values.end(), to.address + offset);
 }
 
 }  // namespace vigil::compute::cpu

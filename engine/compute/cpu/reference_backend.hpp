@@ -19,7 +19,7 @@ class ReferenceBackend : public Backend {
   Result<Weight> bind(std::string_view tensor_name, gguf::TensorType type, int64_t rows, int64_t cols, std::span<const std::byte> bytes,
                       WeightUse use) override;
   bool prepare(const std::function<bool(double)>& progress, const std::function<void(std::span<const std::byte>)>& release) override;
-  Rope bind_rope(RopeKind kind, std::span<const double> frequencies, double magnitude) override;
+  Rope bind_rope(RopeKind kind, std::span<const double> frequencies, double magnitude, std::span<const uint8_t> axes) override;
   Result<Buffer> allocate(int64_t floats) override;
   Result<KvCache> allocate_kv(const KvShape& shape) override;
   Result<StateCache> allocate_states(const StateShape& shape) override;
@@ -27,6 +27,7 @@ class ReferenceBackend : public Backend {
   void upload(StepData& step) override { step_ = &step; }  // host memory already: the caller leaves it alone during the run
   RunOutcome run(const std::function<void(Ops&)>& forward) override;
   void read(Buffer from, int64_t offset, std::span<float> out) override;
+  void write(Buffer to, int64_t offset, std::span<const float> values) override;
 
  protected:
   friend class ReferenceOps;
@@ -42,6 +43,7 @@ class ReferenceBackend : public Backend {
   std::vector<std::unique_ptr<std::byte, Freed>> memory_;
   std::vector<std::span<const std::byte>> bound_;  // what prepare() reads in
   std::deque<std::vector<double>> rope_tables_;
+  std::deque<std::vector<uint8_t>> rope_axes_;
   StepData* step_ = nullptr;
   std::atomic<bool> saw_abort_{false};
 };

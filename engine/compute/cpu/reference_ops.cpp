@@ -1,6 +1,7 @@
 // The dense ops: matmul is split by weight rows, the others by rows or values.
 #include "engine/compute/cpu/reference_ops.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <cmath>
 
@@ -23,6 +24,16 @@ void ReferenceOps::embed(const Weight& table, Buffer out, int64_t rows) {
     const int32_t id = backend_.step_->ids()[static_cast<size_t>(r)];
     const std::byte* row = table.address + static_cast<size_t>(id) * table.row_bytes;
     dequantise_row(table.type, row, table.cols, out.address + r * table.cols);
+  });
+}
+
+void ReferenceOps::place_pictures(Buffer pictures, Buffer into, int64_t cols, int64_t rows) {
+  assert(into.floats >= rows * cols);
+  each(rows, [&](int64_t r) {
+    const int64_t source = backend_.step_->sources()[static_cast<size_t>(r)];
+    if (source == 0) return;
+    assert(source * cols <= pictures.floats);
+    std::copy_n(pictures.address + (source - 1) * cols, cols, into.address + r * cols);
   });
 }
 

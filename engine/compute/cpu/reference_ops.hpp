@@ -21,6 +21,7 @@ class ReferenceOps : public Ops {
 
   // reference_ops.cpp
   void embed(const Weight& table, Buffer out, int64_t rows) override;
+  void place_pictures(Buffer pictures, Buffer into, int64_t cols, int64_t rows) override;
   void rms_norm(Buffer in, const Weight& gain, float epsilon, Buffer out, int64_t rows) override;
   void matmul(const Weight& weight, Buffer in, Buffer out, int64_t rows) override;
   void add_bias(Buffer into, const Weight& bias, int64_t rows) override;
@@ -85,6 +86,8 @@ class ReferenceOps : public Ops {
   }
 
   int32_t position_of(int64_t row) { return backend_.step_->positions()[static_cast<size_t>(row)]; }
+  // Positions that the row's attention sees, from 0 on.
+  int64_t seen_by(int64_t row) { return int64_t{position_of(row)} + 1 + backend_.step_->ahead()[static_cast<size_t>(row)]; }
   int32_t sequence_of(int64_t row) { return backend_.step_->sequences()[static_cast<size_t>(row)]; }
   int64_t block_of(int64_t row, int64_t block_index) {
     return backend_.step_->blocks(sequence_of(row))[static_cast<size_t>(block_index)];

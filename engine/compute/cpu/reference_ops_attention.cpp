@@ -53,9 +53,11 @@ void ReferenceOps::rope_angles(const Rope& rope, Buffer out, int64_t rows) {
   const int64_t pairs = rope.rotated / 2;
   assert(out.floats >= rows * rope.rotated);
   each(rows, [&](int64_t r) {
-    const double position = position_of(r);
+    double positions[rope_axes];
+    for (int64_t axis = 0; axis < rope_axes; ++axis) positions[axis] = position_of(r) + backend_.step_->shifts(axis)[static_cast<size_t>(r)];
     float* angles = out.address + r * rope.rotated;
     for (int64_t i = 0; i < pairs; ++i) {
+      const double position = rope.axes == nullptr ? position_of(r) : positions[rope.axes[i]];
       const double angle = position * rope.frequencies[i];  // in double: a float angle is off by 1e-3 at position 30,000
       angles[2 * i] = static_cast<float>(std::cos(angle) * rope.magnitude);
       angles[2 * i + 1] = static_cast<float>(std::sin(angle) * rope.magnitude);
@@ -100,7 +102,7 @@ void ReferenceOps::attend(Buffer q, const KvCache& cache, int64_t layer, int64_t
                           int64_t kv_head) {
   const KvShape& shape = cache.shape;
   const int64_t dim = shape.head_dim, group = heads / shape.kv_heads;
-  const int64_t length = position_of(row) + 1, oldest = rule.window > 0 ? std::max<int64_t>(0, length - rule.window) : 0;
+  const int64_t length = seen_by(row), oldest = rule.window > 0 ? std::max<int64_t>(0, position_of(row) + 1 - rule.window) : 0;
   const int64_t first_head = row * heads + kv_head * group;
   const int64_t block_floats = kv_block_positions * dim;
   float* floats = scratch(2 * block_floats + heads);
