@@ -159,7 +159,7 @@ TEST_CASE("chunks, neighbours, guesses and caches change no answer about a pictu
     what.architecture = name;
     const int64_t width = what.width;
     const TemporaryFile file(record({30, 6, 5}, static_cast<int32_t>(width), rows_of(30, width, 3)) + record({12, 4, 3}, static_cast<int32_t>(width), rows_of(12, width, 4)));
-    const TemporaryFile other(record({30, 6, 5}, static_cast<int32_t>(width), rows_of(30, width, 9)) + record({12, 4, 3}, static_cast<int32_t>(width), rows_of(12, width, 4)));
+    const TemporaryFile other(record({30, 6, 5}, static_cast<int32_t>(width), rows_of(30, width, 9)) + record({12, 4, 3}, static_cast<int32_t>(width), rows_of(12, width, 5)));
     std::vector<int32_t> ids = random_ids(20, 97, 1);
     std::replace(ids.begin(), ids.end(), image_id, 6);
     const std::vector<int32_t> text = ids;
@@ -199,6 +199,6 @@ TEST_CASE("chunks, neighbours, guesses and caches change no answer about a pictu
     const auto again = many.push(request(many, file.path));
     many.finish();
     CHECK(many.said[again].ids == expected);
-    CHECK(many.said[again].resumed > 20);
+    CHECK(many.said[again].resumed >= 20);  // recurrent state was kept at the end of the text alone
   }
 }

@@ -207,6 +207,7 @@ TEST_CASE("Golden pictures through our own encoder give the golden tokens") {
     auto encoder = vision::PictureEncoder::load(golden + "mmproj-" + name + ".gguf", model_path, 1, {});
     INFO((encoder ? std::string() : encoder.error()));
     REQUIRE(encoder);
+    size_t certain_of_all = 0;  // of some pictures the first token is already undecided
     for (const auto& [image, wanted] : about["images"].items()) {
       CAPTURE(name, image);
       const std::string bytes = slurp(golden + "img-" + image + ".png");
@@ -225,9 +226,10 @@ TEST_CASE("Golden pictures through our own encoder give the golden tokens") {
       const Run ours = run(*runtime, prompt, 500);
       const auto greedy = wanted["ref32_greedy"].get<std::vector<int32_t>>();
       const size_t certain = certain_steps(wanted["ref32_greedy_gap"], 0.05);
-      CHECK(certain > 0);
+      certain_of_all += certain;
       CHECK(std::equal(greedy.begin(), greedy.begin() + static_cast<std::ptrdiff_t>(certain), ours.greedy.begin()));
       CHECK(compare(ours.scores, floats_of(golden + wanted["ref32_logits_file"].get<std::string>())).max <= 0.05);
     }
+    CHECK(certain_of_all > 0);
   }
 }
