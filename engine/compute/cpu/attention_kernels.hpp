@@ -105,9 +105,13 @@ VIGIL_INLINE void add_values(const std::byte* values, int64_t head_dim, int64_t 
 // One query's scores become weights under a running maximum (Milakov and Gimelshein 2018). A block of which it sees nothing changes nothing.
 VIGIL_INLINE void weigh(float* scores, int64_t head_dim, int64_t start, float scale, Query& query) {
   constexpr float nothing = -__builtin_inff();
-  for (int64_t i = 0; i < kv_block_positions; ++i) {
-    const int64_t position = start + i;
-    scores[i] = position >= query.oldest && position < query.end ? scores[i] * scale : nothing;
+  if (query.oldest <= start && query.end >= start + kv_block_positions) {  // all of it, as nearly always
+    for (int64_t i = 0; i < kv_block_positions; i += 16) store(scores + i, multiply(load(scores + i), all(scale)));
+  } else {
+    for (int64_t i = 0; i < kv_block_positions; ++i) {
+      const int64_t position = start + i;
+      scores[i] = position >= query.oldest && position < query.end ? scores[i] * scale : nothing;
+    }
   }
   Floats most = load(scores);
   for (int64_t i = 1; i < position_vectors; ++i) most = larger(most, load(scores + 16 * i));

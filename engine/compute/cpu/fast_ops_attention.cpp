@@ -1,5 +1,5 @@
-// Rope, the KV cache and attention. A tile is a few query heads, of one or more rows, that share a KV head: each block is read once for all
-// of them. What a query adds up does not depend on the others in its tile.
+// Rope, the KV cache and attention. A tile is some query heads, of one or more rows, that share a KV head: each block comes from memory once for
+// all of them, and the kernel takes a few of them at a time. What a query adds up does not depend on the others in its tile.
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -9,6 +9,8 @@
 
 namespace vigil::compute::cpu {
 namespace {
+
+constexpr int64_t queries_in_tile = 32;  // their accumulators stay in the first-level cache
 
 std::byte* part_of(const KvCache& cache, int64_t block, int64_t layer, int64_t head) {
   const KvShape& shape = cache.shape;
@@ -57,11 +59,11 @@ void FastOps::attention(Buffer q, const KvCache& cache, int64_t layer, int64_t h
     int64_t piece = 0;
     for (int64_t begin = 0, end; begin < rows; begin = end) {
       for (end = begin + 1; end < rows && sequence_of(end) == sequence_of(begin);) ++end;
-      for (int64_t first = begin * group; first < end * group; first += queries_at_once) {
+      for (int64_t first = begin * group; first < end * group; first += queries_in_tile) {
         for (int64_t head = 0; head < shape.kv_heads; ++head, ++piece) {
           if (piece % threads_ != index_) continue;
           if (aborted()) return;
-          attend_tile(work, head, first, std::min(queries_at_once, end * group - first));
+          attend_tile(work, head, first, std::min(queries_in_tile, end * group - first));
         }
       }
     }
@@ -71,8 +73,8 @@ void FastOps::attention(Buffer q, const KvCache& cache, int64_t layer, int64_t h
 void FastOps::attend_tile(const AttentionWork& work, int64_t kv_head, int64_t first, int64_t count) {
   const KvShape& shape = work.cache.shape;
   const int64_t dim = shape.head_dim, width = shape.head_width(), group = work.heads / shape.kv_heads;
-  float* sums = floats(queries_at_once * width);
-  Query queries[queries_at_once];
+  float* sums = floats(queries_in_tile * width);
+  Query queries[queries_in_tile];
   int64_t oldest = std::numeric_limits<int64_t>::max(), end = 0;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t row = (first + i) / group, head = kv_head * group + (first + i) % group, length = seen_by(row);
@@ -85,7 +87,11 @@ void FastOps::attend_tile(const AttentionWork& work, int64_t kv_head, int64_t fi
   }
   for (int64_t start = oldest / kv_block_positions * kv_block_positions; start < end; start += kv_block_positions) {
     const std::byte* part = part_of(work.cache, block_of(first / group, start / kv_block_positions), work.layer, kv_head);
-    kernels_.attend_block(shape.type, {part, part + shape.part_bytes() / 2}, dim, start, work.rule.scale, queries, count);
+    for (int64_t i = 0; i < count; i += queries_at_once) {
+      const int64_t few = std::min(queries_at_once, count - i);
+      const bool seen = std::any_of(queries + i, queries + i + few, [&](const Query& query) { return query.end > start && query.oldest < start + kv_block_positions; });
+      if (seen) kernels_.attend_block(shape.type, {part, part + shape.part_bytes() / 2}, dim, start, work.rule.scale, queries + i, few);
+    }
   }
   const float* sinks = work.rule.sinks ? row_as_floats(work.rule.sinks, 0, scratch(work.heads)) : nullptr;
   for (int64_t i = 0; i < count; ++i) {
