@@ -47,6 +47,8 @@ def make_format_checker():
     # The library's own check of times is that of draft 3.
     checker.checks("time", raises=ValueError)(lambda text: not isinstance(text, str) or (datetime.time.fromisoformat(text) is not None and text[2] == ":" and len(text) > 8))
     checker.checks("date-time", raises=ValueError)(lambda text: not isinstance(text, str) or (datetime.datetime.fromisoformat(text).tzinfo is not None and text[10] == "T"))
+    label = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+    checker.checks("hostname")(lambda text: not isinstance(text, str) or re.fullmatch(label + r"(\." + label + ")*", text) is not None)
     checker.checks("uri")(lambda text: not isinstance(text, str) or re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*:\S*", text) is not None)
     return checker
 
@@ -67,8 +69,23 @@ def validator(schema):
     return jsonschema.Draft202012Validator(schema, format_checker=FORMATS)
 
 
+def in_written_order(check, properties, instance, schema):
+    """`properties` as the grammar has it: the listed names in the schema's order, further ones behind them."""
+    yield from jsonschema.Draft202012Validator.VALIDATORS["properties"](check, properties, instance, schema)
+    if not isinstance(instance, dict):
+        return
+    listed = [name for name in instance if name in properties]
+    if listed != [name for name in properties if name in instance]:
+        yield jsonschema.ValidationError("names in another order than the schema's")
+    if "additionalProperties" in schema and list(instance)[:len(listed)] != listed:
+        yield jsonschema.ValidationError("further names before listed ones")
+
+
+ORDERED = jsonschema.validators.extend(jsonschema.Draft202012Validator, {"properties": in_written_order})
+
+
 def closed(schema, part_of_all=False):
-    """The schema as the grammar reads it: where properties are listed and nothing is said about others, there are no others."""
+    """The schema as the grammar reads it: where names are listed, or patterns of names, and nothing is said about others, there are no others."""
     if isinstance(schema, list):
         return [closed(one, part_of_all) for one in schema]
     if not isinstance(schema, dict):
@@ -81,7 +98,7 @@ def closed(schema, part_of_all=False):
             out[key] = closed(value)
         else:
             out[key] = closed(value, True) if key == "allOf" else value
-    if "properties" in out and not part_of_all and not any(key in out for key in ("additionalProperties", "patternProperties", "allOf")):
+    if ("properties" in out or "patternProperties" in out) and not part_of_all and not any(key in out for key in ("additionalProperties", "allOf")):
         out["additionalProperties"] = False
     return out
 
@@ -129,7 +146,8 @@ def random_round(walker, schemas, seed, count):
         schema = Maker(dice).schema()
         if isinstance(schema, bool):
             schema = {}
-        judge = validator(closed(schema))
+        # A value made for one option of anyOf may by luck be one of another option, in whose order it is not.
+        judge = ORDERED(closed(schema), format_checker=FORMATS)
         filler = Filler(dice, schema)
         samples = []
         for _ in range(6):
