@@ -1,9 +1,9 @@
-// Every book is in ascending order when a point is read as a number whose digits are the places of its values among the book's levels
-// (first value least significant). So a book is the gaps between its numbers, one character each: '#' stands for 1, and each '!' before a
-// character adds 88. tools/pack_codebooks makes the strings from lists of values.
+// The books as strings; codebook_packing.hpp says how they are packed. The string of IQ3_XXS stands in a header of its own.
 #include "engine/compute/cpu/codebooks.hpp"
 
 #include <string_view>
+
+#include "engine/compute/cpu/codebook_iq3_xxs.hpp"
 
 namespace vigil::compute::cpu {
 namespace {
@@ -41,40 +41,11 @@ constexpr std::string_view iq2_s_gaps =
     R"($>$$$$$$$&$($$$&$(,$(4$$$&$(,$(4>$(0&X$$$&$(,$(*,>$(4X2L6&$$&$$$&$(&$&$(.(4$$$&$(,$(420(40B*&$&$(,$(4>$(4*202e2$(J6.<wN*$$$&$&$&($($$$&*&($2)"
     R"($&$$$$&$($$$&$2$(2$&&$$2$(P$$$$$$$&*$$$&$(,$(4$$$&$(,$(4*6$(2$X&($2$(H*$:8V8$.4*$&$$$$(($$$&$(,$(4&($2$(*H$(4T&$$$&$(,$(400$(4L&*B2D$(0&V$D&)"
     R"(!44&&&*($$(H(>8D(.&$@&$2&$(4D0(2!0V2TP6>$,$&F6)";
-constexpr std::string_view iq3_xxs_gaps =
-    R"(#$$'$&#$)+;$&$'$)&%$)-.*$$')$)$&,(0&(#$-E56'-.$&(52U96&$702$'$)$'$$-#:$))$Q$'$))D($0+/2-&EJ&45.p0B$)$'$&%+A$$%$))=&#*$)(#$/#/6)&N&C0:6,=h$-9)"
-    R"(>)$)$7/'($0+-$=$'/7214`15((.=A47J76-0$.&p61#2(3@AG-C07p%$0T99*(29A0B*K?-&E*9rN0T2$0?B@GF(iCGSJ0T$$#42N,L='8/07C2A$4g)";
 constexpr std::string_view iq3_s_gaps =
     R"(###%$###$$$#&('$%$$$'$)%%###$&#&%%&$&)/&'(#&$#%%%&%&(%$$$/%*(&%$)$%(&$/$&%-&$%((%(1,$.$&'(&$1'-%$031)$$.$&'/&6##$&#$$$#$)%$0$%+(#$%$&')%()$0)"
     R"(($,%$#&((%,%,)%%#%((#&'3(-$'$/$)&$&7)%()$1I&%/$=$'$).&3(*#$$$#$$$%$&#$)$$%$/#%$%$(%&%%&%():%%,$')$,&,%&$%&+$'$)(0-(+%)%&;%)'+/#-/*$',>&6&/$-)"
     R"('<)$$$%)$$'$%$,(*$$)'$/2,&$,(,$.;)&'$&#+$&(0*('&)3(&/)$-',,/55B$/$-E&((&%%))2,'$$)('((&6$''&,'1%(.'$'$)&E$4-#;.$,C;36:'--(;(&(0&%%.('$$')+B()"
     R"(+,'(/9'#1/'.((%.,.F.5$YB$0Y$$.$722)?84(-'(*.'1W010%;67=K$W&%+$.$.(2)-1$>%&(%)3;:%08&(':L2B9I)";
-
-template <typename Value, size_t values, size_t points, size_t level_count>
-constexpr Codebook<Value, values, points> unpack(std::string_view gaps, const std::array<Value, level_count>& levels) {
-  Codebook<Value, values, points> book{};
-  size_t point = 0;
-  uint32_t code = 0, more = 0;
-  bool first = true;
-  for (const char character : gaps) {
-    if (character == '!') {
-      more += 88;
-      continue;
-    }
-    const uint32_t place = static_cast<uint32_t>(character) - (character > '\\' ? 36u : 35u);  // no backslash is ever used
-    code += more + place + (first ? 0u : 1u);  // the first gap counts from -1
-    first = false;
-    more = 0;
-    uint32_t digits = code;
-    for (Value& value : book.at(point)) {  // a string too long does not compile
-      value = levels[digits % level_count];
-      digits /= level_count;
-    }
-    ++point;
-  }
-  if (point != points) throw "a gap string is too short";  // at compile time only
-  return book;
-}
 
 constexpr std::array<uint8_t, 3> levels_iq2{8, 25, 43};
 
@@ -84,7 +55,7 @@ constexpr Codebook<int8_t, 8, 2048> codebook_iq1_s = unpack<int8_t, 8, 2048, 3>(
 constexpr Codebook<uint8_t, 8, 256> codebook_iq2_xxs = unpack<uint8_t, 8, 256, 3>(iq2_xxs_gaps, levels_iq2);
 constexpr Codebook<uint8_t, 8, 512> codebook_iq2_xs = unpack<uint8_t, 8, 512, 3>(iq2_xs_gaps, levels_iq2);
 constexpr Codebook<uint8_t, 8, 1024> codebook_iq2_s = unpack<uint8_t, 8, 1024, 3>(iq2_s_gaps, levels_iq2);
-constexpr Codebook<uint8_t, 4, 256> codebook_iq3_xxs = unpack<uint8_t, 4, 256, 8>(iq3_xxs_gaps, {4, 12, 20, 28, 36, 44, 52, 62});
+constexpr Codebook<uint8_t, 4, 256> codebook_iq3_xxs = unpack_iq3_xxs();
 constexpr Codebook<uint8_t, 4, 512> codebook_iq3_s = unpack<uint8_t, 4, 512, 8>(iq3_s_gaps, {1, 3, 5, 7, 9, 11, 13, 15});
 constexpr std::array<int8_t, 16> codebook_iq4_nl{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 constexpr std::array<int8_t, 16> codebook_fp4_doubled{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};

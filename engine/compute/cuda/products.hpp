@@ -4,7 +4,7 @@
 // Accuracy. Integer types round an input row to signed bytes, 32 columns sharing a scale (largest magnitude / 127); the integer dot products are
 // exact, float sums are in single precision. F16 and BF16 weights meet inputs as the sum of two halves under a power of two a row, which keeps 22
 // bits of each value; F32 weights meet them as they are. BF16 becomes halves under a power of two a row: exact but for values below 2^-31 of the
-// row's largest, which are off by at most 2^-40 of it.
+// row's largest, which are off by at most 2^-39 of it.
 //
 // Determinism. Columns are summed in ascending order within chunks of 256, and chunks in ascending order, by one fixed chain of roundings, whichever
 // kernel runs: a result row depends on its own input row alone, to the bit, never on how many rows a step has or where it stands among them.
