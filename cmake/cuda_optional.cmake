@@ -1,10 +1,12 @@
-# VIGIL_CUDA: AUTO (CUDA when a toolkit is found), ON (an error when none is) or OFF.
-set(VIGIL_CUDA AUTO CACHE STRING "AUTO, ON or OFF")
+# VIGIL_CUDA: ON builds the CUDA module beside the engine (an error without a toolkit), AUTO builds it when a toolkit is found, OFF does not. Sets
+# VIGIL_CUDA_FOUND, and makes CUDA a language of the project when it is.
+set(VIGIL_CUDA OFF CACHE STRING "AUTO, ON or OFF: the CUDA module takes minutes to build")
+set(VIGIL_CUDA_ARCHITECTURES 75 80 90 120 CACHE STRING "Compute capabilities that the CUDA module has machine code for; the last one's is kept as PTX too, for newer ones")
 set(VIGIL_CUDA_FOUND OFF)
 if(NOT VIGIL_CUDA STREQUAL "OFF")
   include(CheckLanguage)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-    set(CMAKE_CUDA_ARCHITECTURES 75-real 90-real)
+    set(CMAKE_CUDA_ARCHITECTURES 75)  # for the trial; the module has its own list
   endif()
   if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
     find_program(VIGIL_NVCC nvcc HINTS ENV CUDA_PATH /usr/local/cuda PATH_SUFFIXES bin)
@@ -15,8 +17,14 @@ if(NOT VIGIL_CUDA STREQUAL "OFF")
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
     set(VIGIL_CUDA_FOUND ON)
+    enable_language(CUDA)
+    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know this dialect of nvcc's
+      set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+      set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+    endif()
+    find_package(CUDAToolkit REQUIRED)
   elseif(VIGIL_CUDA STREQUAL "ON")
     message(FATAL_ERROR "VIGIL_CUDA=ON, but no working CUDA compiler was found; set CUDACXX to nvcc or use VIGIL_CUDA=OFF")
   endif()
 endif()
-message(STATUS "CUDA toolkit: ${VIGIL_CUDA_FOUND} (no CUDA backend is in this version; the CPU backend is used)")
+message(STATUS "CUDA module: ${VIGIL_CUDA_FOUND} (VIGIL_CUDA=${VIGIL_CUDA})")

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "engine/compute/cuda_module.hpp"
 #include "engine/inspect.hpp"
 #include "engine/schedule/memory.hpp"
 #include "engine/serve.hpp"
@@ -54,11 +55,12 @@ int main(int count, char** values) {
     std::fputs(report->c_str(), stdout);
     return 0;
   }
-  const vigil::Result<vigil::engine::Options> options = vigil::engine::parse_options(arguments);
+  vigil::Result<vigil::engine::Options> options = vigil::engine::parse_options(arguments);
   if (!options) {
     std::fprintf(stderr, "vigil-engine: %s\n%s", options.error().c_str(), vigil::engine::usage_text.data());
     std::printf("FATAL %s\n", options.error().c_str());
     return 2;
   }
+  options->runtime.backend.module_folders = vigil::compute::cuda::module_folders();
   return vigil::engine::serve(*options, STDIN_FILENO, STDOUT_FILENO, vigil::engine::AtEnd::exit_process);
 }

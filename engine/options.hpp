@@ -24,11 +24,12 @@ struct Options {
 Result<Options> parse_options(std::span<const std::string_view> arguments);
 
 inline constexpr std::string_view usage_text =
-    "usage: vigil-engine --model FILE.gguf [--context N] [--threads N] [--backend auto|cpu] [--kv-type f16|f32] [--step-ms N] [--slots N]\n"
+    "usage: vigil-engine --model FILE.gguf [--context N] [--threads N] [--backend auto|cpu|cuda] [--kv-type f16|f32|q8_0|q4_0] [--step-ms N] [--slots N]\n"
     "                    [--cache-mib N] [--speculate N] [--beat-ms N]\n"
     "Reads commands (GEN, EMB, STOP, QUIT) on stdin and answers on stdout; docs/line-protocol.md has the lines.\n"
     "  --context N   tokens; 0 = the largest up to the trained one that fits into 80 % of the available memory (default)\n"
     "  --threads N   0 = one per core that the process may use, one for models under 16 MiB (default)\n"
+    "  --backend B   auto = the GPU where the CUDA module and a device are there, else the CPU (default); cuda = the GPU or an error\n"
     "  --slots N     requests that run at once, 0 to 1024; 0 = 4 (default)\n"
     "  --cache-mib N memory for conversations that have ended, so that their next turn is not read again; 0 = as memory allows\n"
     "                (default), -1 = nothing is kept\n"

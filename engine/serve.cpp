@@ -72,9 +72,22 @@ class Server {
     context_.store(runtime_->context());
     introduce(*runtime_);
     std::thread beats([&] { beat(runtime_->backend().control().steps); });
-    compute(*runtime_);
+    const int status = compute_until_end();
     beats.join();
-    return 0;
+    return status;
+  }
+
+  // A device that fails, or memory that runs out, ends the process: whoever started it starts another.
+  int compute_until_end() {
+    try {
+      compute(*runtime_);
+      return 0;
+    } catch (const std::exception& failure) {
+      std::fprintf(stderr, "vigil-engine: %s\n", failure.what());
+      say(protocol::Fatal{failure.what()});
+      queue_.close();
+      return 1;
+    }
   }
 
   Result<std::unique_ptr<schedule::Runtime>> load() {
@@ -116,6 +129,7 @@ class Server {
                         {"states_mib", mib(model.state_shape().slot_bytes() * static_cast<uint64_t>(runtime.plan().states))},
                         {"parked_mib", mib(static_cast<uint64_t>(runtime.plan().parked_blocks) * runtime.kv().shape.block_bytes())},
                         {"scratch_mib", mib(model.scratch_bytes())}}});
+    for (const std::string& note : runtime.backend().notes()) say(protocol::Info{{{"note", note}}});
     protocol::Ready ready;
     ready.context = runtime.context();
     ready.stop = ready.ids = ready.logprobs = ready.embeddings = true;

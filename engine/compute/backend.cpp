@@ -7,35 +7,14 @@
 #include "engine/compute/cpu/cores.hpp"
 #include "engine/compute/cpu/fast_backend.hpp"
 #include "engine/compute/cpu/reference_backend.hpp"
+#include "engine/compute/cuda_module.hpp"
 
 namespace vigil::compute {
 namespace {
 
 constexpr int max_threads = 1024;
 
-}  // namespace
-
-std::string_view name_of(KvType type) {
-  switch (type) {
-    case KvType::f16: return "f16";
-    case KvType::f32: return "f32";
-    case KvType::q8_0: return "q8_0";
-    case KvType::q4_0: return "q4_0";
-  }
-  return "";
-}
-
-std::optional<KvType> kv_type_named(std::string_view name) {
-  for (const KvType type : {KvType::f16, KvType::f32, KvType::q8_0, KvType::q4_0}) {
-    if (name_of(type) == name) return type;
-  }
-  return std::nullopt;
-}
-
-Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options) {
-  if (options.backend != "auto" && options.backend != "cpu" && options.backend != "reference") {
-    return Error{"--backend " + options.backend + " is not in this build; use auto, cpu or reference"};
-  }
+Result<std::unique_ptr<Backend>> make_cpu_backend(const BackendOptions& options) {
   if (options.threads < 0 || options.threads > max_threads) {
     return Error{"--threads " + std::to_string(options.threads) + " is not between 0 and " + std::to_string(max_threads)};
   }
@@ -47,6 +26,22 @@ Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options) {
   } catch (const std::exception& failure) {  // the system may refuse to start threads
     return Error{std::string("the CPU backend could not start its threads: ") + failure.what()};
   }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options) {
+  if (options.make) return options.make();
+  if (options.backend == "cpu" || options.backend == "reference") return make_cpu_backend(options);
+  if (options.backend != "auto" && options.backend != "cuda") {
+    return Error{"--backend " + options.backend + " is unknown; use auto, cpu, cuda or reference"};
+  }
+  Result<std::unique_ptr<Backend>> on_device = cuda::open_module(options.module_folders);
+  if (on_device) return on_device;
+  if (options.backend == "cuda") return Error{"--backend cuda: " + on_device.error() + "; --backend auto or cpu computes on the CPU"};
+  Result<std::unique_ptr<Backend>> on_cpu = make_cpu_backend(options);
+  if (on_cpu && !options.module_folders.empty()) (*on_cpu)->add_note("computing on the CPU: " + on_device.error());
+  return on_cpu;
 }
 
 }  // namespace vigil::compute

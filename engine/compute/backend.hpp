@@ -5,9 +5,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/compute/ops.hpp"
 #include "engine/compute/step.hpp"
@@ -21,16 +24,27 @@ struct Control {
   std::atomic<uint64_t> steps{0};
 };
 
-// What a weight is for: a factor of products, which a backend may arrange anew for speed, or rows that are looked up or used value by value.
-enum class WeightUse { product, lookup };
+// What a weight is for: a factor of products, which a backend may arrange anew for speed; rows that embed looks up; or, for every other op
+// (norms, biases, sinks, convolution kernels), its values one by one.
+enum class WeightUse { product, lookup, values };
+
+// The device has failed and will not come back within this process: whoever runs the engine says why and ends it.
+class DeviceLost : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
 // An aborted run has written nothing that counts: the caller must not advance a committed length.
 enum class RunOutcome { finished, aborted };
 
+// A backend with memory of its own throws DeviceLost, from any of its functions, when that device fails.
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;
+  // Lines for whoever runs the engine: what is not as they may expect.
+  const std::vector<std::string>& notes() const { return notes_; }
+  void add_note(std::string note) { notes_.push_back(std::move(note)); }
 
   // `bytes` is the tensor's data, rows * row size long; it must outlive the backend (a CPU backend reads it in place). Nothing is read yet.
   // An error names the tensor and its type when the backend has no kernel for it.
@@ -47,6 +61,15 @@ class Backend {
   virtual Result<KvCache> allocate_kv(const KvShape& shape) = 0;
   virtual Result<StateCache> allocate_states(const StateShape& shape) = 0;
 
+  // Bytes that what is bound and allocated now and caches may take together, when that is not the machine's memory but the backend's own.
+  virtual std::optional<uint64_t> own_memory() { return std::nullopt; }
+  // Takes the memory that the largest step needs beside its buffers, so that no later run can lack it: `forward` is that step, after an upload() of
+  // the largest StepData. Computes nothing.
+  virtual Result<void> reserve(const std::function<void(Ops&)>& forward) {
+    (void)forward;
+    return {};
+  }
+
   // Every layer and head of a block, between runs; false when this backend cannot: the caller then shares whole blocks only.
   virtual bool copy_block(const KvCache& cache, int32_t from, int32_t to) {
     (void)cache, (void)from, (void)to;
@@ -62,12 +85,19 @@ class Backend {
 
  protected:
   Control control_;
+
+ private:
+  std::vector<std::string> notes_;
 };
 
-// "auto" for the best there is, "cpu", or "reference" for the readable one that the others are measured by. `threads` 0 = one for each core that this process may use.
+// "auto" for the best there is, "cpu", "cuda", or "reference" for the readable one that the others are measured by. `threads` 0 = one for each core
+// that this process may use. auto takes the CPU, and notes why, where cuda cannot be had.
 struct BackendOptions {
   std::string backend = "auto";
   int threads = 0;
+  std::vector<std::string> module_folders = {};  // where the CUDA module is looked for (cuda_module.hpp); none = there is none, which is worth no note
+  // In place of the backend that the name stands for: how tests run whole models on a backend of their own.
+  std::function<Result<std::unique_ptr<Backend>>()> make = {};
 };
 Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options);
 

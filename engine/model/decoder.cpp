@@ -62,7 +62,7 @@ Experts Decoder::bind_experts(WeightBinder& weights, const std::string& block) {
   const int64_t width = config_.width;
   const auto stacked = [&](const std::string& name, int64_t rows, int64_t cols) {
     Projection made{weights.experts(name + ".weight", c.count, rows, cols), {}};
-    if (weights.has(name + ".bias")) made.bias = weights.table(name + ".bias", c.count, rows);
+    if (weights.has(name + ".bias")) made.bias = weights.values(name + ".bias", c.count, rows);
     return made;
   };
   Experts part;
@@ -71,7 +71,7 @@ Experts Decoder::bind_experts(WeightBinder& weights, const std::string& block) {
   part.up = stacked(block + "ffn_up_exps", c.ff, width);
   part.down = stacked(block + "ffn_down_exps", width, c.ff);
   if (c.shared_ff > 0) {
-    part.shared_router = weights.vector(block + "ffn_gate_inp_shexp.weight", width);
+    part.shared_router = weights.matrix(block + "ffn_gate_inp_shexp.weight", 1, width);
     part.shared_gate = weights.matrix(block + "ffn_gate_shexp.weight", c.shared_ff, width);
     part.shared_up = weights.matrix(block + "ffn_up_shexp.weight", c.shared_ff, width);
     part.shared_down = weights.matrix(block + "ffn_down_shexp.weight", width, c.shared_ff);

@@ -141,7 +141,7 @@ class Qwen35 final : public Decoder {
     Delta part;
     part.qkv = weights.matrix(block + "attn_qkv.weight", channels, width);
     part.gate = weights.matrix(block + "attn_gate.weight", inner, width);
-    part.kernels = weights.matrix(block + "ssm_conv1d.weight", channels, r.kernel);
+    part.kernels = weights.values(block + "ssm_conv1d.weight", channels, r.kernel);
     if (layout_ == Layout::separate) {
       part.beta = weights.matrix(block + "ssm_beta.weight", r.value_heads, width);
       part.alpha = weights.matrix(block + "ssm_alpha.weight", r.value_heads, width);

@@ -37,7 +37,11 @@ compute::Weight WeightBinder::table(const std::string& name, int64_t rows, int64
   return bind(name, {cols, rows}, rows, cols, compute::WeightUse::lookup);
 }
 
-compute::Weight WeightBinder::vector(const std::string& name, int64_t cols) { return bind(name, {cols}, 1, cols, compute::WeightUse::lookup); }
+compute::Weight WeightBinder::values(const std::string& name, int64_t rows, int64_t cols) {
+  return bind(name, {cols, rows}, rows, cols, compute::WeightUse::values);
+}
+
+compute::Weight WeightBinder::vector(const std::string& name, int64_t cols) { return bind(name, {cols}, 1, cols, compute::WeightUse::values); }
 
 compute::Weight WeightBinder::experts(const std::string& name, int64_t experts, int64_t rows, int64_t cols) {
   return bind(name, {cols, rows, experts}, experts * rows, cols, compute::WeightUse::product);

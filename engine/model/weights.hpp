@@ -20,7 +20,8 @@ class WeightBinder {
 
   // Each returns an empty handle after an error; the first error is kept.
   compute::Weight matrix(const std::string& name, int64_t rows, int64_t cols);  // for products
-  compute::Weight table(const std::string& name, int64_t rows, int64_t cols);   // whose rows are looked up
+  compute::Weight table(const std::string& name, int64_t rows, int64_t cols);   // whose rows are looked up by the step's ids
+  compute::Weight values(const std::string& name, int64_t rows, int64_t cols);  // that ops use one by one
   compute::Weight vector(const std::string& name, int64_t cols);
   // One matrix for each expert, in turn: rows = experts * rows of one.
   compute::Weight experts(const std::string& name, int64_t experts, int64_t rows, int64_t cols);

@@ -72,6 +72,7 @@ Result<std::unique_ptr<Runtime>> Runtime::make(const model::Files& files, const 
   runtime->options_ = options;
   if (runtime->model_->state_shape().layers > 0) runtime->options_.speculate = 0;  // a state cannot be cut back behind a wrong guess
   if (Result<void> made = runtime->make_caches(); !made) return Error{made.error()};
+  if (Result<void> reserved = runtime->reserve_largest_step(); !reserved) return Error{reserved.error()};
 
   Result<Words> words = find_words(files.metadata(), runtime->model_->vocabulary());
   if (!words) return Error{words.error()};
@@ -87,7 +88,8 @@ Result<void> Runtime::make_caches() {
   compute::KvShape shape{options_.kv_type, model_->kv_layers(), config.kv_heads, config.head_dim, 0};
   compute::StateShape states = model_->state_shape();
   const MemoryNeed need{model_->weight_bytes(), model_->scratch_bytes(), shape.block_bytes(), states.slot_bytes()};
-  Result<CachePlan> plan = plan_caches({options_.context, config.trained_context, options_.slots, options_.cache_mib}, need, options_.available_bytes);
+  const uint64_t available = backend_->own_memory().value_or(options_.available_bytes);
+  Result<CachePlan> plan = plan_caches({options_.context, config.trained_context, options_.slots, options_.cache_mib}, need, available);
   if (!plan) return Error{plan.error()};
   plan_ = *plan;
   shape.blocks = plan_.blocks;
@@ -104,6 +106,12 @@ Result<void> Runtime::make_caches() {
   const int64_t rows = options_.step_rows + options_.slots * (1 + options_.speculate);
   step_ = compute::StepData({rows, rows, options_.slots, (plan_.context + compute::kv_block_positions - 1) / compute::kv_block_positions});
   return {};
+}
+
+Result<void> Runtime::reserve_largest_step() {
+  backend_->upload(step_);
+  const int64_t rows = step_.limits().rows;
+  return backend_->reserve([&](compute::Ops& ops) { model_->forward(ops, caches_, rows, {std::max(options_.outputs, options_.slots), 0}); });
 }
 
 Result<std::unique_ptr<Runtime>> Runtime::load(const std::string& path, const RuntimeOptions& options, const Progress& progress) {

@@ -86,6 +86,7 @@ class Runtime {
   Runtime() = default;
   void fill_row(size_t row, TokenId id, int64_t position, const Pictures* pictures, int64_t& picture_rows);
   Result<void> make_caches();
+  Result<void> reserve_largest_step();
   RuntimeOptions options_;
   CachePlan plan_;
   std::vector<gguf::Mapping> mappings_;

@@ -4,6 +4,7 @@
 
 #include <cassert>
 #include <cstring>
+#include <string>
 
 #include "engine/compute/cpu/blocks.hpp"
 
@@ -58,6 +59,20 @@ RowDecoder decoder_of(gguf::TensorType type) {
 }
 
 }  // namespace
+
+Result<size_t> row_bytes_of(std::string_view tensor_name, gguf::TensorType type, int64_t rows, int64_t cols, size_t bytes) {
+  const auto info = gguf::type_info(type);
+  const std::string name(tensor_name);
+  if (!info || !can_dequantise(type)) {
+    return Error{"tensor '" + name + "' has type " + (info ? std::string(info->name) : "unknown") + ", in which no weights can be kept"};
+  }
+  if (rows < 1 || cols < 1 || cols % info->block_elements != 0) {
+    return Error{"tensor '" + name + "': a row of " + std::to_string(cols) + " is no whole number of " + std::string(info->name) + " blocks"};
+  }
+  const size_t row_bytes = static_cast<size_t>(cols / info->block_elements) * info->block_bytes;
+  if (bytes / row_bytes < static_cast<size_t>(rows)) return Error{"tensor '" + name + "': its data is shorter than its shape"};
+  return row_bytes;
+}
 
 bool can_dequantise(gguf::TensorType type) { return decoder_of(type) != nullptr; }
 

@@ -23,7 +23,7 @@ Result<Weight> FastBackend::bind(std::string_view tensor_name, gguf::TensorType 
                                  std::span<const std::byte> bytes, WeightUse use) {
   Result<Weight> weight = ReferenceBackend::bind(tensor_name, type, rows, cols, bytes, use);
   if (!weight) return weight;
-  if (use == WeightUse::lookup) {
+  if (use != WeightUse::product) {
     if (bound_.back().size() > small_bytes) return weight;
     std::byte* copy = weights_.take(bound_.back().size());
     if (copy == nullptr) return Error{"tensor '" + std::string(tensor_name) + "': no memory for its copy"};

@@ -23,19 +23,10 @@ void ReferenceBackend::Freed::operator()(std::byte* memory) const { std::free(me
 
 Result<Weight> ReferenceBackend::bind(std::string_view tensor_name, gguf::TensorType type, int64_t rows, int64_t cols,
                                       std::span<const std::byte> bytes, WeightUse) {
-  const auto info = gguf::type_info(type);
-  const std::string name(tensor_name);
-  if (!info || !can_dequantise(type)) {
-    return Error{"tensor '" + name + "' has type " + (info ? std::string(info->name) : "unknown") +
-                 ", in which no weights can be kept"};
-  }
-  if (rows < 1 || cols < 1 || cols % info->block_elements != 0) {
-    return Error{"tensor '" + name + "': a row of " + std::to_string(cols) + " is no whole number of " + std::string(info->name) + " blocks"};
-  }
-  const size_t row_bytes = static_cast<size_t>(cols / info->block_elements) * info->block_bytes;
-  if (bytes.size() / row_bytes < static_cast<size_t>(rows)) return Error{"tensor '" + name + "': its data is shorter than its shape"};
-  bound_.push_back(bytes.first(row_bytes * static_cast<size_t>(rows)));
-  return Weight{type, rows, cols, row_bytes, bytes.data()};
+  const Result<size_t> row_bytes = row_bytes_of(tensor_name, type, rows, cols, bytes.size());
+  if (!row_bytes) return Error{row_bytes.error()};
+  bound_.push_back(bytes.first(*row_bytes * static_cast<size_t>(rows)));
+  return Weight{type, rows, cols, *row_bytes, bytes.data()};
 }
 
 bool ReferenceBackend::prepare(const std::function<bool(double)>& progress, const std::function<void(std::span<const std::byte>)>&) {

@@ -1,0 +1,13 @@
+// The one symbol that libvigil-cuda.so exports.
+#include "engine/compute/cuda/backend.hpp"
+#include "engine/compute/cuda_module.hpp"
+
+namespace {
+
+vigil::Result<std::unique_ptr<vigil::compute::Backend>> make() { return vigil::compute::cuda::CudaBackend::make(); }
+
+constexpr vigil::compute::cuda::Module module{vigil::compute::cuda::module_interface, VIGIL_VERSION, make};
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const vigil::compute::cuda::Module* vigil_cuda_module() { return &module; }

@@ -1,0 +1,46 @@
+// The model's weights on the device: room for each is taken when it is bound, the bytes follow at the end of loading, through pinned memory.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "engine/compute/backend.hpp"
+#include "engine/compute/cuda/device.hpp"
+#include "engine/compute/cuda/progress.hpp"
+
+namespace vigil::compute::cuda {
+
+class WeightStore {
+ public:
+  // As Backend::bind. Weight::address is the device's; what products and embed take is arranged (products.hpp) and has `packed` too, in a type that
+  // they have kernels for: another type becomes F16. What ops use by values becomes floats.
+  Result<Weight> bind(std::string_view tensor_name, gguf::TensorType type, int64_t rows, int64_t cols, std::span<const std::byte> bytes, WeightUse use);
+  // As Backend::prepare.
+  bool upload(const Stream& stream, const Clock& clock, const std::function<bool(double)>& progress,
+              const std::function<void(std::span<const std::byte>)>& release);
+  uint64_t file_bytes() const { return file_bytes_; }              // of all that was bound, each tensor once
+  std::vector<std::string> converted() const;                      // types that became F16, and how many tensors of each
+  gguf::TensorType kept_as(gguf::TensorType type, WeightUse use) const;
+
+ private:
+  struct Entry {
+    Weight weight;  // on the device
+    gguf::TensorType file_type;
+    size_t file_row_bytes;
+    std::span<const std::byte> bytes;
+    DeviceMemory memory;
+  };
+  // Device bytes of rows [0, rows) of an entry's form.
+  static size_t bytes_of(const Weight& weight, int64_t rows);
+  static void make_rows(const Entry& entry, int64_t first, int64_t count, std::byte* out);
+
+  std::vector<Entry> entries_;
+  std::map<std::tuple<const std::byte*, bool, int64_t>, size_t> places_;  // data, whether by values, rows: an embedding may be the output too
+  std::map<gguf::TensorType, int> converted_;
+  uint64_t file_bytes_ = 0;
+};
+
+}  // namespace vigil::compute::cuda

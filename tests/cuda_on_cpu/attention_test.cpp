@@ -1,0 +1,295 @@
+// Rope, the KV cache and both forms of attention against double precision: several sequences in a step, scattered blocks, windows, sinks, pictures
+// that see ahead, every number type; and a row's bits are the same in any step.
+#include <catch2/catch.hpp>
+
+#include <cstring>
+#include <numeric>
+#include <optional>
+
+#include "engine/compute/cpu/kernels.hpp"
+#include "engine/compute/cuda/op_kernels.hpp"
+#include "op_support.hpp"
+
+using namespace vigil::compute;
+
+namespace {
+
+struct Heads {
+  int64_t heads, kv_heads, dim, rotated;
+};
+
+struct Place {
+  int64_t sequence, position, ahead;
+};
+
+// Two sequences whose K and V are in a cache, and queries of some of their positions.
+class Scene {
+ public:
+  Scene(const Heads& heads, KvType type, RopeKind kind, const std::vector<int64_t>& lengths)
+      : heads_(heads), shape_{type, 2, heads.kv_heads, heads.dim, 0}, kind_(kind), lengths_(lengths) {
+    const int64_t blocks = (*std::max_element(lengths.begin(), lengths.end()) + kv_block_positions - 1) / kv_block_positions;
+    limits_ = {0, 1, static_cast<int64_t>(lengths.size()), blocks};
+    shape_.blocks = blocks * limits_.sequences;
+    for (int64_t i = 0; i < heads.rotated / 2; ++i) frequencies_.push_back(std::pow(100.0, -2.0 * static_cast<double>(i) / static_cast<double>(heads.rotated)));
+    cache_memory_.emplace(shape_.bytes());
+    frequency_memory_.emplace(frequencies_);
+    for (size_t s = 0; s < lengths.size(); ++s) {
+      keys_.push_back(random_floats(lengths[s] * heads.kv_heads * heads.dim, 100 + s));
+      values_.push_back(random_floats(lengths[s] * heads.kv_heads * heads.dim, 200 + s));
+      queries_.push_back(random_floats(lengths[s] * heads.heads * heads.dim, 300 + s));
+    }
+    store();
+  }
+
+  // What attention gives for the rows, [rows, heads, dim]; `partials` 0 leaves only the form for many rows.
+  Floats attend(const std::vector<Place>& rows, int64_t window, const Floats& sinks, int64_t partials) const {
+    const int64_t count = static_cast<int64_t>(rows.size());
+    StepData step = step_of(rows);
+    const DeviceStep on_device(step);
+    Floats q;
+    for (const Place& row : rows) {
+      const auto first = turned_queries_[static_cast<size_t>(row.sequence)].begin() + row.position * heads_.heads * heads_.dim;
+      q.insert(q.end(), first, first + heads_.heads * heads_.dim);
+    }
+    const DeviceArray<float> queries(q), out(q.size()), scratch(static_cast<size_t>(std::max<int64_t>(1, partials)));
+    std::optional<DeviceArray<float>> sink_memory;
+    if (!sinks.empty()) sink_memory.emplace(sinks);
+    cuda::attention(nullptr, on_device.view(), queries.get(), cache(), layer, heads_.heads, 0.3f, window, sink_memory ? sink_memory->get() : nullptr,
+                    scratch.get(), partials, out.get(), count);
+    return out.to_host();
+  }
+
+  Doubles expected(const std::vector<Place>& rows, int64_t window, const Floats& sinks) const {
+    Doubles all;
+    const int64_t group = heads_.heads / heads_.kv_heads, dim = heads_.dim;
+    for (const Place& row : rows) {
+      const size_t s = static_cast<size_t>(row.sequence);
+      for (int64_t h = 0; h < heads_.heads; ++h) {
+        const Doubles q = turned(queries_[s], (row.position * heads_.heads + h) * dim, row.position);
+        double sum = sinks.empty() ? 0 : std::exp(at(sinks, h));
+        Doubles out(static_cast<size_t>(dim));
+        for (int64_t p = window == 0 ? 0 : std::max<int64_t>(0, row.position + 1 - window); p <= row.position + row.ahead; ++p) {
+          const int64_t place = (p * heads_.kv_heads + h / group) * dim;
+          const Doubles k = turned(keys_[s], place, p);
+          const double part = std::exp(0.3 * std::inner_product(q.begin(), q.end(), k.begin(), 0.0));
+          sum += part;
+          for (int64_t i = 0; i < dim; ++i) out[static_cast<size_t>(i)] += part * at(values_[s], place + i);
+        }
+        for (double& value : out) all.push_back(value / sum);
+      }
+    }
+    return all;
+  }
+
+  int64_t partial_floats(int64_t rows) const { return cuda::attention_partial_floats(rows, heads_.heads, heads_.dim, limits_.blocks_per_sequence); }
+
+ private:
+  static constexpr int64_t layer = 1;
+
+  KvCache cache() const { return {shape_, reinterpret_cast<std::byte*>(cache_memory_->get())}; }
+
+  StepData step_of(const std::vector<Place>& rows) const {
+    StepLimits limits = limits_;
+    limits.rows = static_cast<int64_t>(rows.size());
+    StepData step(limits);
+    for (size_t r = 0; r < rows.size(); ++r) {
+      step.positions()[r] = static_cast<int32_t>(rows[r].position);
+      step.sequences()[r] = static_cast<int32_t>(rows[r].sequence);
+      step.ahead()[r] = static_cast<int32_t>(rows[r].ahead);
+    }
+    for (int64_t s = 0; s < limits.sequences; ++s) {
+      for (int64_t b = 0; b < limits.blocks_per_sequence; ++b) {  // scattered, the last block first
+        step.blocks(s)[static_cast<size_t>(b)] = static_cast<int32_t>((limits.blocks_per_sequence - 1 - b) * limits.sequences + s);
+      }
+    }
+    return step;
+  }
+
+  // All positions of all sequences through rope into the cache, and the turned queries back.
+  void store() {
+    std::vector<Place> rows;
+    Floats q, k, v;
+    for (size_t s = 0; s < lengths_.size(); ++s) {
+      for (int64_t p = 0; p < lengths_[s]; ++p) rows.push_back({static_cast<int64_t>(s), p, 0});
+      q.insert(q.end(), queries_[s].begin(), queries_[s].end());
+      k.insert(k.end(), keys_[s].begin(), keys_[s].end());
+      v.insert(v.end(), values_[s].begin(), values_[s].end());
+    }
+    StepData step = step_of(rows);
+    const DeviceStep on_device(step);
+    const int64_t count = static_cast<int64_t>(rows.size());
+    const DeviceArray<float> queries(q), keys(k), values(v), angles(static_cast<size_t>(std::max<int64_t>(1, count * heads_.rotated)));
+    Rope rope{kind_, heads_.rotated, frequency_memory_->get(), 1.25};
+    cuda::rope_angles(nullptr, on_device.view(), rope, angles.get(), count);
+    cuda::rope_and_store(nullptr, on_device.view(), rope, angles.get(), queries.get(), keys.get(), values.get(), cache(), layer, heads_.heads, count);
+    const Floats back = queries.to_host();
+    auto from = back.begin();
+    for (const Floats& part : queries_) {
+      turned_queries_.emplace_back(from, from + static_cast<std::ptrdiff_t>(part.size()));
+      from += static_cast<std::ptrdiff_t>(part.size());
+    }
+  }
+
+  Doubles turned(const Floats& values, int64_t start, int64_t position) const {
+    Doubles head(values.begin() + start, values.begin() + start + heads_.dim);
+    const int64_t pairs = heads_.rotated / 2;
+    for (int64_t i = 0; i < pairs; ++i) {
+      const size_t first = static_cast<size_t>(kind_ == RopeKind::adjacent ? 2 * i : i), second = static_cast<size_t>(kind_ == RopeKind::adjacent ? 2 * i + 1 : i + pairs);
+      const double angle = static_cast<double>(position) * frequencies_[static_cast<size_t>(i)], a = head[first], b = head[second];
+      head[first] = 1.25 * (a * std::cos(angle) - b * std::sin(angle));
+      head[second] = 1.25 * (a * std::sin(angle) + b * std::cos(angle));
+    }
+    return head;
+  }
+
+  Heads heads_;
+  KvShape shape_;
+  RopeKind kind_;
+  std::vector<int64_t> lengths_;
+  StepLimits limits_;
+  Doubles frequencies_;
+  std::optional<DeviceArray<std::byte>> cache_memory_;
+  std::optional<DeviceArray<double>> frequency_memory_;
+  std::vector<Floats> keys_, values_, queries_, turned_queries_;
+};
+
+std::vector<Place> last_places(const std::vector<int64_t>& lengths, int64_t count) {
+  std::vector<Place> rows;
+  for (size_t s = 0; s < lengths.size(); ++s) {
+    for (int64_t p = std::max<int64_t>(0, lengths[s] - count); p < lengths[s]; ++p) rows.push_back({static_cast<int64_t>(s), p, 0});
+  }
+  return rows;
+}
+
+}  // namespace
+
+TEST_CASE("attention is that of the formula, whatever heads, windows and sinks") {
+  in_every_order([] {
+    for (const Heads& heads : {Heads{4, 2, 8, 8}, {5, 1, 20, 12}, {3, 3, 64, 64}, {18, 1, 16, 0}, {4, 1, 128, 128}}) {
+      const std::vector<int64_t> lengths{130, 64, 5};
+      const Scene scene(heads, KvType::f32, heads.dim == 20 ? RopeKind::adjacent : RopeKind::half_split, lengths);
+      const std::vector<Place> rows = last_places(lengths, 4);  // 12: the form for many
+      for (const int64_t window : {0, 1, 63, 65}) {
+        for (const Floats& sinks : {Floats{}, random_floats(heads.heads, 9)}) {
+          const Doubles expected = scene.expected(rows, window, sinks);
+          INFO(heads.heads << " heads of " << heads.dim << ", window " << window << (sinks.empty() ? "" : ", sinks"));
+          CHECK(worst_difference(scene.attend(rows, window, sinks, 0), expected) < 3e-6);
+          const std::vector<Place> few(rows.begin() + 3, rows.begin() + 6);
+          CHECK(worst_difference(scene.attend(few, window, sinks, scene.partial_floats(2)), scene.expected(few, window, sinks)) < 3e-6);
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("a row's attention has the same bits in any step and in either form") {
+  const Heads heads{6, 2, 40, 8};
+  const std::vector<int64_t> lengths{200, 129};
+  for (const KvType type : {KvType::f16, KvType::f32}) {
+    const Scene scene(heads, type, RopeKind::half_split, lengths);
+    const std::vector<Place> rows = last_places(lengths, 9);
+    for (const int64_t window : {0, 70}) {
+      const Floats whole = scene.attend(rows, window, {}, 0);
+      const size_t width = static_cast<size_t>(heads.heads * heads.dim);
+      for (size_t r = 0; r < rows.size(); r += 5) {
+        const Floats expected(whole.begin() + static_cast<std::ptrdiff_t>(r * width), whole.begin() + static_cast<std::ptrdiff_t>((r + 1) * width));
+        CHECK(scene.attend({rows[r]}, window, {}, 0) == expected);
+        CHECK(scene.attend({rows[r]}, window, {}, scene.partial_floats(1)) == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("rows of a picture see ahead of themselves") {
+  const Heads heads{4, 2, 32, 32};
+  const std::vector<int64_t> lengths{70, 20};
+  const Scene scene(heads, KvType::f32, RopeKind::half_split, lengths);
+  std::vector<Place> rows;
+  for (int64_t p = 60; p < 70; ++p) rows.push_back({0, p, 69 - p});
+  for (int64_t p = 10; p < 13; ++p) rows.push_back({1, p, p == 10 ? 2 : 0});
+  for (const int64_t window : {0, 12}) {
+    CHECK(worst_difference(scene.attend(rows, window, {}, 0), scene.expected(rows, window, {})) < 3e-6);
+    CHECK(worst_difference(scene.attend({rows[0]}, window, {}, scene.partial_floats(1)), scene.expected({rows[0]}, window, {})) < 3e-6);
+  }
+}
+
+TEST_CASE("smaller number types of the cache cost what they round away") {
+  const Heads heads{4, 2, 64, 64};
+  const std::vector<int64_t> lengths{100, 65};
+  for (const auto& [type, limit] : {std::pair{KvType::f16, 1e-3}, {KvType::q8_0, 1e-2}, {KvType::q4_0, 0.2}}) {
+    in_every_order([&, type = type, limit = limit] {
+      const Scene scene(heads, type, RopeKind::half_split, lengths);
+      const std::vector<Place> rows = last_places(lengths, 5);
+      INFO(name_of(type));
+      const double apart = worst_difference(scene.attend(rows, 0, {}, 0), scene.expected(rows, 0, {}));
+      CHECK(apart < limit);
+      CHECK(apart > 1e-6);
+    });
+  }
+}
+
+TEST_CASE("quantised rows of the cache have the levels and scales of the file types") {
+  const int64_t dim = 96, rows = 3;
+  Floats k = random_floats(rows * dim, 1);
+  std::fill_n(k.begin() + 32, 32, 0.0f);  // a group without a scale
+  k[70] = -3;
+  const Floats v = random_floats(rows * dim, 2);
+  for (const KvType type : {KvType::q8_0, KvType::q4_0}) {
+    const KvShape shape{type, 1, 1, dim, 1};
+    StepData step({rows, 1, 1, 1});
+    for (size_t r = 0; r < 3; ++r) step.positions()[r] = static_cast<int32_t>(10 + r);
+    const DeviceStep on_device(step);
+    const DeviceArray<std::byte> memory(shape.bytes());
+    const DeviceArray<float> q(k), keys(k), values(v), angles(size_t{1});
+    cuda::rope_and_store(nullptr, on_device.view(), Rope{}, angles.get(), q.get(), keys.get(), values.get(), {shape, memory.get()}, 0, 1, rows);
+    const std::vector<std::byte> part = memory.to_host();
+    const size_t level_bytes = type == KvType::q8_0 ? 32 : 16;
+    for (int64_t half = 0; half < 2; ++half) {
+      const std::byte* area = part.data() + static_cast<size_t>(half) * shape.part_bytes() / 2;
+      for (int64_t g = 0; g < rows * 3; ++g) {  // groups of 32 values
+        std::byte block[34];
+        const float* from = (half == 0 ? k : v).data() + 32 * g;
+        if (type == KvType::q8_0) cpu::quantise_q8_0(from, block);
+        else cpu::quantise_q4_0(from, block);
+        const size_t place = static_cast<size_t>(30 + g);
+        CHECK(std::memcmp(area + static_cast<size_t>(64 * 3) * level_bytes + 2 * place, block, 2) == 0);
+        const std::byte* levels = area + place * level_bytes;
+        if (type == KvType::q8_0) {
+          CHECK(std::memcmp(levels, block + 2, 32) == 0);
+          continue;
+        }
+        for (size_t i = 0; i < 32; ++i) {  // ours pairs neighbours, the file type pairs i and i + 16
+          const unsigned ours = static_cast<unsigned>(levels[i / 2]) >> (i % 2 * 4) & 15u, theirs = static_cast<unsigned>(block[2 + i % 16]) >> (i / 16 * 4) & 15u;
+          CHECK(ours == theirs);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("angles follow positions, and in pictures the shifts of each pair's axis") {
+  const int64_t rows = 3;
+  const Doubles frequencies{1.0, 0.1, 1e-4};
+  const std::vector<uint8_t> axes{2, 0, 1};
+  StepData step({rows, 1, 1, 1});
+  for (size_t r = 0; r < 3; ++r) {
+    step.positions()[r] = static_cast<int32_t>(30000 + 7 * r);
+    for (int64_t axis = 0; axis < rope_axes; ++axis) step.shifts(axis)[r] = static_cast<int32_t>(100 * axis - 3 * static_cast<int64_t>(r));
+  }
+  const DeviceStep on_device(step);
+  const DeviceArray<double> table(frequencies);
+  const DeviceArray<uint8_t> axis_table(axes);
+  for (const bool shifted : {false, true}) {
+    const DeviceArray<float> out(static_cast<size_t>(rows) * 6);
+    cuda::rope_angles(nullptr, on_device.view(), {RopeKind::adjacent, 6, table.get(), 0.9, shifted ? axis_table.get() : nullptr}, out.get(), rows);
+    Doubles expected;
+    for (size_t r = 0; r < 3; ++r) {
+      for (size_t i = 0; i < 3; ++i) {
+        const double angle = (step.positions()[r] + (shifted ? step.shifts(axes[i])[r] : 0)) * frequencies[i];
+        expected.push_back(0.9 * std::cos(angle));
+        expected.push_back(0.9 * std::sin(angle));
+      }
+    }
+    CHECK(worst_difference(out.to_host(), expected) < 1e-7);
+  }
+}
