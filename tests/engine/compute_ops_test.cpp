@@ -1,16 +1,19 @@
-// The larger ops of the reference backend against plain formulas in double precision, on inputs that cross KV blocks, experts and chunks.
+// The larger ops of every backend against plain formulas in double precision, on inputs that cross KV blocks, experts and chunks.
 #include <catch2/catch.hpp>
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <vector>
 
+#include "backends_support.hpp"
 #include "engine/compute/backend.hpp"
 #include "engine/gguf/writer.hpp"
 #include "engine/sample/random.hpp"
 
 using namespace vigil;
 using namespace vigil::compute;
+using vigil::testing::backends_under_test;
+using vigil::testing::BackendUnderTest;
 
 namespace {
 
@@ -32,21 +35,20 @@ struct Bench {
   std::vector<std::vector<std::byte>> files;
   StepData step;
 
-  explicit Bench(int threads) {
-    auto made = make_backend({"reference", threads});
-    REQUIRE(made);
-    backend = std::move(*made);
+  bool prepared = false;
+
+  Bench(const BackendUnderTest& under_test, int threads) : backend(under_test.make(threads)) {
     files.reserve(16);  // weights point into them
   }
   Buffer buffer(int64_t floats) { return *backend->allocate(floats); }
   Buffer buffer(const Floats& values) {
     const Buffer made = buffer(static_cast<int64_t>(values.size()));
-    std::copy(values.begin(), values.end(), made.address);
+    backend->write(made, 0, values);
     return made;
   }
-  Weight weight(const Floats& values, int64_t rows) {
+  Weight weight(const Floats& values, int64_t rows, WeightUse use = WeightUse::values) {
     files.push_back(gguf::f32_bytes(values));
-    return *backend->bind("w", gguf::TensorType::f32, rows, static_cast<int64_t>(values.size()) / rows, files.back(), WeightUse::product);
+    return *backend->bind("w", gguf::TensorType::f32, rows, static_cast<int64_t>(values.size()) / rows, files.back(), use);
   }
   void begin(int64_t rows, int64_t first, int32_t state_from = -1, int32_t state_to = -1) {
     const int64_t blocks = (first + rows + kv_block_positions - 1) / kv_block_positions;
@@ -57,7 +59,11 @@ struct Bench {
     step.states(0)[1] = state_to;
     backend->upload(step);
   }
-  void run(const std::function<void(Ops&)>& work) { REQUIRE(backend->run(work) == RunOutcome::finished); }
+  void run(const std::function<void(Ops&)>& work) {
+    if (!prepared) REQUIRE(backend->prepare([](double) { return true; }, [](std::span<const std::byte>) {}));
+    prepared = true;
+    REQUIRE(backend->run(work) == RunOutcome::finished);
+  }
   Floats read(Buffer from) {
     Floats values(static_cast<size_t>(from.floats));
     backend->read(from, 0, values);
@@ -65,15 +71,25 @@ struct Bench {
   }
 };
 
+// Every backend with every one of the values.
+template <typename Value>
+std::vector<std::pair<BackendUnderTest, Value>> each_with(const std::vector<Value>& values) {
+  std::vector<std::pair<BackendUnderTest, Value>> pairs;
+  for (const BackendUnderTest& under_test : backends_under_test()) {
+    for (const Value& value : values) pairs.emplace_back(under_test, value);
+  }
+  return pairs;
+}
+
 }  // namespace
 
 TEST_CASE("attention sees its window and gives its sinks their part") {
   const int64_t rows = 150, heads = 4, kv_heads = 2, dim = 8;
   const Floats q = random_floats(rows * heads * dim, 1), k = random_floats(rows * kv_heads * dim, 2), v = random_floats(rows * kv_heads * dim, 3);
   const Floats sinks{0.5f, -3.0f, 8.0f, 0.0f};
-  for (const int64_t window : {0, 1, 5, 64, 65, 100, 1000}) {
+  for (const auto& [under_test, window] : each_with(std::vector<int64_t>{0, 1, 5, 64, 65, 100, 1000})) {
     for (const bool with_sinks : {false, true}) {
-      Bench bench(3);
+      Bench bench(under_test, 3);
       const KvCache cache = *bench.backend->allocate_kv({KvType::f32, 1, kv_heads, dim, 3});
       const Rope rope = bench.backend->bind_rope(RopeKind::half_split, {});
       const Buffer queries = bench.buffer(q), keys = bench.buffer(k), values = bench.buffer(v), angles = bench.buffer(int64_t{1});
@@ -102,7 +118,7 @@ TEST_CASE("attention sees its window and gives its sinks their part") {
           }
         }
       }
-      INFO("window " << window << " sinks " << with_sinks);
+      INFO(under_test.name << " window " << window << " sinks " << with_sinks);
       CHECK(worst < 2e-6);
     }
   }
@@ -115,13 +131,14 @@ TEST_CASE("rows go through the experts with the highest scores, by their shares"
   logits[1] = logits[3] = 5;                                               // row 0: equal ones, the lower first
   std::fill_n(logits.begin() + experts, experts, std::nanf(""));           // row 1: no numbers at all
   logits[2 * experts + 4] = std::nanf("");
-  for (const int threads : {1, 3}) {
-    Bench bench(threads);
-    const Weight stacked = bench.weight(matrices, experts * inner), bias = bench.weight(biases, experts);
+  for (const auto& [under_test, threads] : each_with(std::vector<int>{1, 3})) {
+    INFO(under_test.name);
+    Bench bench(under_test, threads);
+    const Weight stacked = bench.weight(matrices, experts * inner, WeightUse::product), bias = bench.weight(biases, experts);
     const Buffer in = bench.buffer(x), scores = bench.buffer(logits), choice = bench.buffer(2 * rows * used);
     const Buffer many = bench.buffer(rows * used * inner), again = bench.buffer(rows * used * inner), out = bench.buffer(rows * inner);
     const Floats square = random_floats(experts * inner * inner, 5);
-    const Weight second = bench.weight(square, experts * inner);
+    const Weight second = bench.weight(square, experts * inner, WeightUse::product);
     bench.begin(rows, 0);
     bench.run([&](Ops& ops) {
       ops.route(scores, experts, used, choice, rows);
@@ -163,7 +180,8 @@ TEST_CASE("DeltaNet follows its rule, in one chunk or many") {
   const int64_t channels = shape.channels(), keys = key_heads * key_dim;
   const Floats x = random_floats(rows * channels, 1), kernels = random_floats(channels * taps, 2), beta = random_floats(rows * heads, 3),
                alpha = random_floats(rows * heads, 4), decay{-0.3f, -0.1f, -2.0f, -0.5f}, bias = random_floats(heads, 5);
-  for (const HeadOrder order : {HeadOrder::tiled, HeadOrder::grouped}) {
+  for (const auto& [under_test, order] : each_with(std::vector<HeadOrder>{HeadOrder::tiled, HeadOrder::grouped})) {
+    INFO(under_test.name);
     std::vector<double> mixed(static_cast<size_t>(rows * channels)), expected(static_cast<size_t>(rows * heads * value_dim));
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t c = 0; c < channels; ++c) {
@@ -195,7 +213,7 @@ TEST_CASE("DeltaNet follows its rule, in one chunk or many") {
     }
     Floats first;
     for (const int64_t chunk : {rows, int64_t{1}, int64_t{7}}) {
-      Bench bench(chunk == 7 ? 3 : 1);
+      Bench bench(under_test, chunk == 7 ? 3 : 1);
       const StateCache states = *bench.backend->allocate_states(shape);
       const Weight kernel = bench.weight(kernels, channels), decays = bench.weight(decay, 1), biases = bench.weight(bias, 1);
       Floats ours;
@@ -227,7 +245,9 @@ TEST_CASE("DeltaNet follows its rule, in one chunk or many") {
 }
 
 TEST_CASE("gates and splits do what they say") {
-  Bench bench(2);
+  const auto& [under_test, threads] = GENERATE(from_range(each_with(std::vector<int>{2})));
+  INFO(under_test.name);
+  Bench bench(under_test, threads);
   const Floats g{0, 1, -2, 9, -12, 3}, u{1, 2, 3, -9, 5, 20};
   const Buffer gelu = bench.buffer(g), clamped = bench.buffer(g), up = bench.buffer(u), open = bench.buffer(u), scaled = bench.buffer(u);
   const Buffer row_gate = bench.buffer({0.0f, 100.0f}), left = bench.buffer(int64_t{3}), right = bench.buffer(int64_t{3});
