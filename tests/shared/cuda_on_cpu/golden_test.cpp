@@ -1,0 +1,82 @@
+// The whole CUDA backend on the emulated device against the golden files, by the limits that hold for the CPU's fast backend: it rounds inputs of
+// integer weights to eight bits as that does.
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <cstdio>
+#include <string>
+
+#include "engine/compute/cuda/backend.hpp"
+#include "tests/shared/golden_support.hpp"
+
+using namespace vigil;
+using namespace vigil::testing;
+
+namespace {
+
+constexpr size_t greedy_tokens = 6;  // the emulation does some hundred million products a second
+
+std::unique_ptr<schedule::Runtime> load_on_device(const std::string& name) {
+  compute::BackendOptions backend;
+  backend.make = [] { return compute::cuda::CudaBackend::make(); };
+  return load(golden(name) + ".gguf", backend);
+}
+
+void check_float(const std::string& name, const Limits& limits = {}) {
+  INFO(name);
+  const nlohmann::json facts = json_of(golden(name) + ".json");
+  const auto runtime = load_on_device(name);
+  const Difference difference = difference_from_reference(*runtime, facts, golden(name), 1u << 20);
+  CAPTURE(difference.worst, difference.rms);
+  CHECK(difference.worst <= limits.worst);
+  CHECK(difference.rms <= limits.rms);
+  CHECK(check_greedy(*runtime, facts, difference.worst, greedy_tokens) >= 3);
+}
+
+// The error as a share of the reference's own, which rounds too.
+double check_rounded(const std::string& name) {
+  INFO(name);
+  const nlohmann::json facts = json_of(golden(name) + ".json");
+  const double reference_rms = facts.at("tolerance").at("file_vs_ref32").at("rms").get<double>();
+  const auto runtime = load_on_device(name);
+  const Difference difference = difference_from_reference(*runtime, facts, golden(name), 1u << 20);
+  CAPTURE(difference.worst, difference.rms, reference_rms);
+  CHECK(difference.rms <= 1.5 * reference_rms);
+  check_greedy(*runtime, facts, difference.worst, greedy_tokens);
+  std::printf("%-16s error %.2f of the reference's\n", name.c_str(), difference.rms / reference_rms);
+  return difference.rms / reference_rms;
+}
+
+}  // namespace
+
+TEST_CASE("dense golden models on the emulated device give the reference's logits and text") {
+  for (const char* name : {"arch-llama", "arch-llama3-tied", "arch-qwen2", "arch-qwen3", "arch-qwen35", "quant-F16", "quant-BF16"}) check_float(name);
+  check_float("arch-gemma3", {5e-3, 5e-4});  // the reference looks GELU up by a half-precision index
+}
+
+TEST_CASE("golden models with experts on the emulated device are as near as the reference's own rounding") {
+  for (const char* name : {"arch-qwen3moe", "arch-gpt-oss", "arch-qwen35moe"}) check_rounded(name);
+}
+
+TEST_CASE("golden weight types on the emulated device are as near as the reference's own rounding, and in the mean nearer") {
+  double logarithms = 0;
+  int rounded = 0;
+  // Every type that has kernels, and three of those that become halves.
+  for (const char* type : {"Q4_0", "Q8_0", "Q4_K_M", "Q4_K_S", "Q5_K_M", "Q6_K", "IQ4_XS", "IQ3_XXS", "MXFP4", "Q5_1", "IQ2_S", "TQ1_0"}) {
+    logarithms += std::log(check_rounded(std::string("quant-") + type));
+    ++rounded;
+  }
+  CHECK(std::exp(logarithms / rounded) <= 1.0);
+}
+
+TEST_CASE("on the emulated device a prompt gives the same bits however it is cut") {
+  for (const char* name : {"quant-Q4_K_M", "arch-qwen35", "arch-gpt-oss"}) {
+    INFO(name);
+    const nlohmann::json facts = json_of(golden(name) + ".json");
+    const auto runtime = load_on_device(name);
+    const Difference whole = difference_from_reference(*runtime, facts, golden(name), 1u << 20);
+    const Difference cut = difference_from_reference(*runtime, facts, golden(name), 7);
+    CHECK(whole.worst == cut.worst);
+    CHECK(whole.rms == cut.rms);
+  }
+}
