@@ -108,7 +108,7 @@ Floats product_by_many(const FastKernels& kernels, const Matrix& matrix, Input& 
   cpu::Panel panels[2];
   for (int64_t i = 0; i < 2; ++i) {
     memory[i].resize(static_cast<size_t>(cpu::panel_floats(matrix.cols)));
-    panels[i] = {reinterpret_cast<uint8_t*>(memory[i].data()), memory[i].data() + matrix.cols / 32 * 128, memory[i].data() + matrix.cols / 32 * 160};
+    panels[i] = cpu::panel_in(memory[i].data(), matrix.cols);
   }
   for (int64_t first = 0; first < matrix.rows; first += 2 * cpu::group_rows) {
     for (int64_t i = 0; i < 2 && first + i * cpu::group_rows < matrix.rows; ++i) {

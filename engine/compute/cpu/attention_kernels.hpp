@@ -1,4 +1,4 @@
-// Attention of a few query heads over one KV block of 64 positions, and writing into a block. Included by the kernel files alone.
+// Attention of query heads that share a KV head over one KV block of 64 positions, and writing into a block. Included by the kernel files alone.
 #pragma once
 
 #include "engine/compute/cpu/fast_kernels.hpp"
@@ -138,39 +138,62 @@ VIGIL_INLINE void weigh(float* scores, int64_t head_dim, int64_t start, float sc
   query.weight += sum_of(sum);
 }
 
-template <KvType type, int count>
-void attend(const KvBlock& block, int64_t head_dim, int64_t start, float scale, Query* queries) {
-  float scores[count][kv_block_positions];
-  score_block<type, count>(block.keys, head_dim, queries, scores);
-  int64_t first = kv_block_positions, end = 0;  // of the block, for any of the queries
-  for (int n = 0; n < count; ++n) {
-    weigh(scores[n], head_dim, start, scale, queries[n]);
-    const int64_t low = queries[n].oldest > start ? queries[n].oldest - start : 0;
-    const int64_t high = queries[n].end - start < kv_block_positions ? queries[n].end - start : kv_block_positions;
-    if (high <= low) continue;
-    first = low < first ? low : first;
-    end = high > end ? high : end;
-  }
-  // What lies outside was perhaps never written, and could be anything.
-  if (first < end) add_values<type, count>(block.values, head_dim, first, end, scores, queries);
+// Queries of which none sees anything of the block are left alone.
+VIGIL_INLINE bool sees(const Query& query, int64_t start) { return query.end > start && query.oldest < start + kv_block_positions; }
+
+inline constexpr int queries_at_once = registers >= 32 ? 6 : 4;
+
+// From so many queries on, half-precision values are made floats once for all of them.
+inline constexpr int64_t widened_from = 3 * queries_at_once;
+
+template <KvType type>
+VIGIL_INLINE void score_all(const std::byte* keys, int64_t head_dim, const Query* queries, int64_t count, float (*scores)[kv_block_positions]) {
+  in_tiles<queries_at_once>(count, [&](auto size, int64_t first) { score_block<type, size.value>(keys, head_dim, queries + first, scores + first); });
 }
 
 template <KvType type>
-VIGIL_INLINE void attend_type(const KvBlock& block, int64_t head_dim, int64_t start, float scale, Query* queries, int64_t count) {
-  switch (count) {
-    case 1: return attend<type, 1>(block, head_dim, start, scale, queries);
-    case 2: return attend<type, 2>(block, head_dim, start, scale, queries);
-    case 3: return attend<type, 3>(block, head_dim, start, scale, queries);
-    default: return attend<type, 4>(block, head_dim, start, scale, queries);
-  }
+VIGIL_INLINE void add_all(const std::byte* values, int64_t head_dim, int64_t start, const float (*scores)[kv_block_positions], Query* queries, int64_t count) {
+  in_tiles<queries_at_once>(count, [&](auto size, int64_t begin) {
+    int64_t first = kv_block_positions, end = 0;  // of the block, for any of these queries
+    for (int64_t n = begin; n < begin + size.value; ++n) {
+      const int64_t low = queries[n].oldest > start ? queries[n].oldest - start : 0;
+      const int64_t high = queries[n].end - start < kv_block_positions ? queries[n].end - start : kv_block_positions;
+      if (high <= low) continue;
+      first = low < first ? low : first;
+      end = high > end ? high : end;
+    }
+    // What lies outside was perhaps never written, and could be anything.
+    if (first < end) add_values<type, size.value>(values, head_dim, first, end, scores + begin, queries + begin);
+  });
 }
 
-void attend_block(KvType type, const KvBlock& block, int64_t head_dim, int64_t start, float scale, Query* queries, int64_t count) {
+VIGIL_INLINE const std::byte* widen(const std::byte* halves, int64_t count, float* to) {
+  for (int64_t i = 0; i < count; i += 16) store(to + i, load_halves(half_words(halves) + i));
+  return reinterpret_cast<const std::byte*>(to);
+}
+
+// All scores first, then all sums: K and then V, widened into the same place, stay in the first-level cache while the queries pass over them.
+template <KvType type>
+void attend(const KvBlock& block, int64_t head_dim, int64_t start, float scale, Query* queries, int64_t count, float* widened) {
+  constexpr KvType wide = type == KvType::f16 ? KvType::f32 : type;
+  const bool widens = type != wide && count >= widened_from;
+  float scores[queries_in_tile][kv_block_positions];
+  if (widens) score_all<wide>(widen(block.keys, head_dim * kv_block_positions, widened), head_dim, queries, count, scores);
+  else score_all<type>(block.keys, head_dim, queries, count, scores);
+  for (int64_t n = 0; n < count; ++n) weigh(scores[n], head_dim, start, scale, queries[n]);
+  if (widens) add_all<wide>(widen(block.values, kv_block_positions * padded(head_dim), widened), head_dim, start, scores, queries, count);
+  else add_all<type>(block.values, head_dim, start, scores, queries, count);
+}
+
+void attend_block(KvType type, const KvBlock& block, int64_t head_dim, int64_t start, float scale, Query* queries, int64_t count, float* widened) {
+  while (count > 0 && !sees(queries[0], start)) ++queries, --count;
+  while (count > 0 && !sees(queries[count - 1], start)) --count;
+  if (count == 0) return;
   switch (type) {
-    case KvType::f16: return attend_type<KvType::f16>(block, head_dim, start, scale, queries, count);
-    case KvType::f32: return attend_type<KvType::f32>(block, head_dim, start, scale, queries, count);
-    case KvType::q8_0: return attend_type<KvType::q8_0>(block, head_dim, start, scale, queries, count);
-    case KvType::q4_0: return attend_type<KvType::q4_0>(block, head_dim, start, scale, queries, count);
+    case KvType::f16: return attend<KvType::f16>(block, head_dim, start, scale, queries, count, widened);
+    case KvType::f32: return attend<KvType::f32>(block, head_dim, start, scale, queries, count, widened);
+    case KvType::q8_0: return attend<KvType::q8_0>(block, head_dim, start, scale, queries, count, widened);
+    case KvType::q4_0: return attend<KvType::q4_0>(block, head_dim, start, scale, queries, count, widened);
   }
 }
 

@@ -41,11 +41,16 @@ struct ProductRow {
 
 // A group of sixteen weight rows, unpacked: bytes and float scales, for products of many rows. `halves` types have two scales in 32 columns.
 struct Panel {
-  uint8_t* codes;   // [cols / 32][8][64]
+  uint8_t* room;         // for codes that must be made
+  const uint8_t* codes;  // [cols / 32][8][64], in `room` or, where the packed form has the same order, in the packed group itself
   float* scales;    // [cols / 32][1 or 2][16]
   float* offsets;   // as scales; null without
 };
 inline int64_t panel_floats(int64_t cols) { return cols / 32 * 128 + cols / 32 * 64; }  // room for codes, scales and offsets
+inline Panel panel_in(float* memory, int64_t cols) {
+  uint8_t* room = reinterpret_cast<uint8_t*>(memory);
+  return {room, room, memory + cols / 32 * 128, memory + cols / 32 * 160};
+}
 
 // K is kept [head_dim][64], V [64][head_dim rounded up to 16], so that lanes are positions for scores and dimensions for sums. Quantised
 // types: first the half-precision scales, [head_dim / 32][64] of K and [64][head_dim / 32] of V, then the codes: signed bytes in the same
@@ -55,6 +60,9 @@ struct KvBlock {
   const std::byte* values;
 };
 
+// K or V of a block as floats.
+inline int64_t widened_floats(int64_t head_dim) { return kv_block_positions * ((head_dim + 15) / 16 * 16); }
+
 // One query head of one row, on its way through the KV blocks.
 struct Query {
   const float* values;  // [head_dim]
@@ -62,7 +70,7 @@ struct Query {
   float maximum, weight;
   int64_t oldest, end;  // positions that it may see
 };
-inline constexpr int64_t queries_at_once = 4;
+inline constexpr int64_t queries_in_tile = 32;  // their accumulators stay in the first-level cache
 
 // Some channels of a causal convolution.
 struct Convolution {
@@ -80,15 +88,17 @@ struct FastKernels {
   // The same with rows as the file has them, for codebook types; false for others. `lanes` rows follow one another.
   bool (*few_from_file)(gguf::TensorType type, const std::byte* matrix, int64_t row_bytes, int64_t cols, const ProductRow* rows, int64_t count,
                         int64_t first, int64_t lanes);
-  void (*unpack)(gguf::TensorType type, const std::byte* group, int64_t cols, const Panel& panel);
+  // Input rows from which unpacking pays for a type that few() takes.
+  int64_t (*many_from)(gguf::TensorType type);
+  void (*unpack)(gguf::TensorType type, const std::byte* group, int64_t cols, Panel& panel);
   // The same for two adjacent unpacked groups of an integer type: lanes is at most 32.
   void (*many)(gguf::TensorType type, const Panel panels[2], int64_t cols, const ProductRow* rows, int64_t count, int64_t first, int64_t lanes);
 
   void (*rms_norm_row)(const float* in, const float* gain, float epsilon, int64_t cols, float* out);
   void (*gate_row)(Gate kind, float* gate, const float* up, int64_t cols);
   void (*add_row)(float* into, const float* from, int64_t cols);
-  // `count` queries (1 to queries_at_once) meet the 64 positions from `start` on.
-  void (*attend_block)(KvType type, const KvBlock& block, int64_t head_dim, int64_t start, float scale, Query* queries, int64_t count);
+  // `count` queries (1 to queries_in_tile) meet the 64 positions from `start` on. `widened` has room for widened_floats(head_dim).
+  void (*attend_block)(KvType type, const KvBlock& block, int64_t head_dim, int64_t start, float scale, Query* queries, int64_t count, float* widened);
   void (*store_kv)(KvType type, const float* key, const float* value, int64_t head_dim, int64_t place, std::byte* keys, std::byte* values);
   // out[rows] = silu of the convolution of work.lanes channels (ops.hpp); `before` and `after` are [taps - 1] inputs, the first null at a
   // sequence's beginning. All but the kernel lie work.channels apart from row to row.

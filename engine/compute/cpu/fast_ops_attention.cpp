@@ -10,8 +10,6 @@
 namespace vigil::compute::cpu {
 namespace {
 
-constexpr int64_t queries_in_tile = 32;  // their accumulators stay in the first-level cache
-
 std::byte* part_of(const KvCache& cache, int64_t block, int64_t layer, int64_t head) {
   const KvShape& shape = cache.shape;
   return cache.address + static_cast<size_t>((block * shape.layers + layer) * shape.kv_heads + head) * shape.part_bytes();
@@ -59,8 +57,9 @@ void FastOps::attention(Buffer q, const KvCache& cache, int64_t layer, int64_t h
     int64_t piece = 0;
     for (int64_t begin = 0, end; begin < rows; begin = end) {
       for (end = begin + 1; end < rows && sequence_of(end) == sequence_of(begin);) ++end;
-      for (int64_t first = begin * group; first < end * group; first += queries_in_tile) {
-        for (int64_t head = 0; head < shape.kv_heads; ++head, ++piece) {
+      // One head's tiles follow one another: what the first of them read is still in the second-level cache.
+      for (int64_t head = 0; head < shape.kv_heads; ++head) {
+        for (int64_t first = begin * group; first < end * group; first += queries_in_tile, ++piece) {
           if (piece % threads_ != index_) continue;
           if (aborted()) return;
           attend_tile(work, head, first, std::min(queries_in_tile, end * group - first));
@@ -73,7 +72,8 @@ void FastOps::attention(Buffer q, const KvCache& cache, int64_t layer, int64_t h
 void FastOps::attend_tile(const AttentionWork& work, int64_t kv_head, int64_t first, int64_t count) {
   const KvShape& shape = work.cache.shape;
   const int64_t dim = shape.head_dim, width = shape.head_width(), group = work.heads / shape.kv_heads;
-  float* sums = floats(queries_in_tile * width);
+  float* sums = floats(queries_in_tile * width + widened_floats(dim));
+  float* widened = sums + queries_in_tile * width;
   Query queries[queries_in_tile];
   int64_t oldest = std::numeric_limits<int64_t>::max(), end = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -87,11 +87,7 @@ void FastOps::attend_tile(const AttentionWork& work, int64_t kv_head, int64_t fi
   }
   for (int64_t start = oldest / kv_block_positions * kv_block_positions; start < end; start += kv_block_positions) {
     const std::byte* part = part_of(work.cache, block_of(first / group, start / kv_block_positions), work.layer, kv_head);
-    for (int64_t i = 0; i < count; i += queries_at_once) {
-      const int64_t few = std::min(queries_at_once, count - i);
-      const bool seen = std::any_of(queries + i, queries + i + few, [&](const Query& query) { return query.end > start && query.oldest < start + kv_block_positions; });
-      if (seen) kernels_.attend_block(shape.type, {part, part + shape.part_bytes() / 2}, dim, start, work.rule.scale, queries + i, few);
-    }
+    kernels_.attend_block(shape.type, {part, part + shape.part_bytes() / 2}, dim, start, work.rule.scale, queries, count, widened);
   }
   const float* sinks = work.rule.sinks ? row_as_floats(work.rule.sinks, 0, scratch(work.heads)) : nullptr;
   for (int64_t i = 0; i < count; ++i) {

@@ -11,8 +11,8 @@
 namespace vigil::compute::cpu {
 namespace {
 
-// From here on unpacking pays: measured with the types that people have most, and for those that stay as the file has them.
-constexpr int64_t many_rows = 40, many_rows_from_file = 8;
+// From here on unpacking pays for types that stay as the file has them, as measured.
+constexpr int64_t many_rows_from_file = 8;
 // Up to this many values every thread rounds the input for itself: that is quicker than a barrier.
 constexpr int64_t private_values = 4096;
 
@@ -50,7 +50,7 @@ void FastOps::multiply(const Factor& factor, int64_t first, int64_t end) {
   const int64_t count = static_cast<int64_t>(work_.rows.size());
   const ProductRow* rows = work_.rows.data();
   const auto lanes_from = [&](int64_t group, int64_t groups) { return std::min(groups * group_rows, factor.rows - group * group_rows); };
-  if (factor.packed != nullptr && (count < many_rows || is_float(factor.type))) {
+  if (factor.packed != nullptr && (count < kernels_.many_from(factor.type) || is_float(factor.type))) {
     for (int64_t g = first; g < end && !aborted(); ++g) {
       kernels_.few(factor.type, factor.packed + g * factor.group_bytes, factor.cols, rows, count, g * group_rows, lanes_from(g, 1));
     }
@@ -70,7 +70,7 @@ void FastOps::multiply(const Factor& factor, int64_t first, int64_t end) {
   memory += (64 - reinterpret_cast<uintptr_t>(memory) % 64) % 64 / sizeof(float);
   Panel panels[2];
   for (Panel& panel : panels) {
-    panel = {reinterpret_cast<uint8_t*>(memory), memory + cols / 32 * 128, memory + cols / 32 * 160};
+    panel = panel_in(memory, cols);
     memory += panel_floats(cols);
   }
   for (int64_t g = first; g < end && !aborted(); g += 2) {

@@ -12,7 +12,19 @@ namespace vigil::compute::cpu {
 
 extern const FastKernels kernels_avx2;
 const FastKernels kernels_avx2 = {
-    "avx2",        avx2::quantise_row, avx2::few,          avx2::few_from_file, avx2::unpack,            avx2::many,      avx2::rms_norm_row,
-    avx2::gate_row, avx2::add_row,      avx2::attend_block, avx2::store_kv,      avx2::convolve_channels, avx2::delta_step};
+    "avx2",
+    avx2::quantise_row,
+    avx2::few,
+    avx2::few_from_file,
+    avx2::many_from,
+    avx2::unpack,
+    avx2::many,
+    avx2::rms_norm_row,
+    avx2::gate_row,
+    avx2::add_row,
+    avx2::attend_block,
+    avx2::store_kv,
+    avx2::convolve_channels,
+    avx2::delta_step};
 
 }  // namespace vigil::compute::cpu

@@ -12,7 +12,19 @@ namespace vigil::compute::cpu {
 
 extern const FastKernels kernels_avx512;
 const FastKernels kernels_avx512 = {
-    "avx512",        avx512::quantise_row, avx512::few,          avx512::few_from_file, avx512::unpack,            avx512::many,      avx512::rms_norm_row,
-    avx512::gate_row, avx512::add_row,      avx512::attend_block, avx512::store_kv,      avx512::convolve_channels, avx512::delta_step};
+    "avx512",
+    avx512::quantise_row,
+    avx512::few,
+    avx512::few_from_file,
+    avx512::many_from,
+    avx512::unpack,
+    avx512::many,
+    avx512::rms_norm_row,
+    avx512::gate_row,
+    avx512::add_row,
+    avx512::attend_block,
+    avx512::store_kv,
+    avx512::convolve_channels,
+    avx512::delta_step};
 
 }  // namespace vigil::compute::cpu

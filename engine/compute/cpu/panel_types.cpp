@@ -200,7 +200,7 @@ void unpack_one(const std::byte* row, int64_t cols, int64_t lane, const Panel& p
   for (int64_t b = 0; b < cols / 32; ++b) {
     Part part;
     read_part<type>(row + b / parts * static_cast<int64_t>(info.block_bytes), b % parts, part);
-    uint8_t* codes = panel.codes + b * 512 + lane * 4;
+    uint8_t* codes = panel.room + b * 512 + lane * 4;
     for (int64_t i = 0; i < 4; ++i) {
       const uint64_t word = part.bytes[i] ^ 0x80 * ones;
       const uint32_t low = static_cast<uint32_t>(word), high = static_cast<uint32_t>(word >> 32);
@@ -244,7 +244,7 @@ void unpack_rows(TensorType type, const std::byte* matrix, int64_t rows, size_t 
   const int64_t count = rows - first < group_rows ? rows - first : group_rows;
   for (int64_t lane = 0; lane < count; ++lane) unpack(matrix + static_cast<size_t>(first + lane) * row_bytes, cols, lane, panel);
   for (int64_t lane = count; lane < group_rows; ++lane) {
-    for (int64_t j = 0; j < cols / 4; ++j) std::memset(panel.codes + j * 64 + lane * 4, 128, 4);
+    for (int64_t j = 0; j < cols / 4; ++j) std::memset(panel.room + j * 64 + lane * 4, 128, 4);
     for (int64_t s = 0; s < cols / 32 * (panel_has_halves(type) ? 2 : 1); ++s) panel.scales[s * group_rows + lane] = 0;
   }
 }

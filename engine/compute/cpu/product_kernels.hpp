@@ -268,22 +268,24 @@ void few_rows(const std::byte* group, int64_t cols, const ProductRow* rows, int6
 }
 
 template <TensorType type>
-void unpack_group(const std::byte* group, int64_t cols, const Panel& panel) {
+void unpack_group(const std::byte* group, int64_t cols, Panel& panel) {
   constexpr TypeTraits traits = traits_of(type);
   const uint8_t* codes = bytes_at(group);
   const uint8_t* scales = codes + cols / 32 * traits.code_bytes;
   const Table table = table_for<type>();
   Scales<type> unpacked;
   constexpr int64_t parts = traits.chunk / 32;
+  constexpr bool in_place = type == TensorType::q8_0;
+  panel.codes = in_place ? codes : panel.room;
   for (int64_t chunk = 0; chunk < cols / traits.chunk; ++chunk) {
     read_scales<type>(scales + chunk * traits.scale_bytes, unpacked);
     for (int64_t i = 0; i < Scales<type>::count; ++i) {
       store(panel.scales + (chunk * Scales<type>::count + i) * 16, unpacked.scale[i]);
       if constexpr (traits.offsets) store(panel.offsets + (chunk * Scales<type>::count + i) * 16, unpacked.offset[i]);
     }
-    for (int64_t part = 0; part < parts; ++part) {
+    for (int64_t part = 0; part < parts && !in_place; ++part) {
       const int64_t b = chunk * parts + part;
-      each_vector<type>(codes + b * traits.code_bytes, table, [&](int j, Ints bytes) { store_ints(panel.codes + b * 512 + 64 * j, bytes); });
+      each_vector<type>(codes + b * traits.code_bytes, table, [&](int j, Ints bytes) { store_ints(panel.room + b * 512 + 64 * j, bytes); });
     }
   }
 }
@@ -344,16 +346,6 @@ VIGIL_INLINE void panel_tile(const Panel* panels, int64_t cols, const ProductRow
 inline constexpr int few_at_once = registers >= 32 ? 4 : 2;
 inline constexpr int many_at_once = registers >= 32 ? 6 : 2;
 inline constexpr int panel_width = registers >= 32 ? 2 : 1;
-
-// Calls tile(constant) with the constants that add up to `count`.
-template <int most, typename Tile>
-VIGIL_INLINE void in_tiles(int64_t count, Tile&& tile) {
-  int64_t done = 0;
-  for (; done + most <= count; done += most) tile(std::integral_constant<int, most>{}, done);
-  if constexpr (most > 1) {
-    if (done < count) in_tiles<most - 1>(count - done, [&](auto size, int64_t more) { tile(size, done + more); });
-  }
-}
 
 template <TensorType type>
 void few_any(const std::byte* group, int64_t cols, const ProductRow* rows, int64_t count, int64_t first, int64_t lanes) {
@@ -426,7 +418,13 @@ void few(TensorType type, const std::byte* group, int64_t cols, const ProductRow
   }
 }
 
-void unpack(TensorType type, const std::byte* group, int64_t cols, const Panel& panel) {
+// Measured with Q8_0, Q4_0, Q4_K and Q6_K: products of the last, with two scales in 32 columns, gain less.
+int64_t many_from(TensorType type) {
+  if constexpr (registers < 32) return 40;
+  return traits_of(type).halves ? 24 : 12;
+}
+
+void unpack(TensorType type, const std::byte* group, int64_t cols, Panel& panel) {
   switch (type) {
     case TensorType::q4_0: return unpack_group<TensorType::q4_0>(group, cols, panel);
     case TensorType::q4_1: return unpack_group<TensorType::q4_1>(group, cols, panel);

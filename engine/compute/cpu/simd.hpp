@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #define VIGIL_INLINE inline __attribute__((always_inline))
 
@@ -222,22 +223,25 @@ VIGIL_INLINE void store_some(float* to, Floats a, int64_t count) {
   std::memcpy(to, values, static_cast<size_t>(count) * sizeof(float));
 }
 
-// Lanes are joined in halves: 8 and 8, 4 and 4, ...
+// Lanes are joined in halves: 8 and 8, 4 and 4, ... `join` takes two values, the lower lane's first.
+#if defined(__AVX512VNNI__)
+VIGIL_INLINE __m256 low_half(Floats a) { return _mm512_castps512_ps256(a.v); }
+VIGIL_INLINE __m256 high_half(Floats a) { return _mm512_extractf32x8_ps(a.v, 1); }
+#else
+VIGIL_INLINE __m256 low_half(Floats x) { return x.a; }
+VIGIL_INLINE __m256 high_half(Floats x) { return x.b; }
+#endif
+template <typename Join>
+VIGIL_INLINE float join_lanes(__m256 eight, Join&& join) {
+  const __m128 four = join(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = join(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(join(two, _mm_shuffle_ps(two, two, 1)));
+}
 VIGIL_INLINE float sum_of(Floats a) {
-  float lanes[16];
-  store(lanes, a);
-  for (int width = 8; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
-  }
-  return lanes[0];
+  return join_lanes(_mm256_add_ps(low_half(a), high_half(a)), [](__m128 x, __m128 y) { return _mm_add_ps(x, y); });
 }
 VIGIL_INLINE float largest_of(Floats a) {
-  float lanes[16];
-  store(lanes, a);
-  for (int width = 8; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) lanes[i] = lanes[i] > lanes[i + width] ? lanes[i] : lanes[i + width];
-  }
-  return lanes[0];
+  return join_lanes(_mm256_max_ps(low_half(a), high_half(a)), [](__m128 x, __m128 y) { return _mm_max_ps(x, y); });
 }
 
 // e^x: x = n ln 2 + r, the Taylor series of e^r to r^7 (|r| <= 0.347: its rest is below 1e-8), times 2^n. Below -87 it is 0.
@@ -257,6 +261,16 @@ VIGIL_INLINE Floats exponential(Floats x) {
   sum = fma(sum, r, all(1.0f));
   const Floats power = as_bits_of_floats(shift_left<23>(add(n, all(int32_t{127}))));
   return where_below(x, all(-87.0f), zero_floats(), multiply(sum, power));
+}
+
+// Calls tile(constant) with the constants that add up to `count`.
+template <int most, typename Tile>
+VIGIL_INLINE void in_tiles(int64_t count, Tile&& tile) {
+  int64_t done = 0;
+  for (; done + most <= count; done += most) tile(std::integral_constant<int, most>{}, done);
+  if constexpr (most > 1) {
+    if (done < count) in_tiles<most - 1>(count - done, [&](auto size, int64_t more) { tile(size, done + more); });
+  }
 }
 
 }  // namespace vigil::compute::cpu::VIGIL_ISA
