@@ -70,7 +70,7 @@ struct Query {
   float maximum, weight;
   int64_t oldest, end;  // positions that it may see
 };
-inline constexpr int64_t queries_in_tile = 32;  // their accumulators stay in the first-level cache
+inline constexpr int64_t queries_in_tile = 64;  // their accumulators stay in the first-level cache
 
 // Some channels of a causal convolution.
 struct Convolution {
