@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "engine/compute/cpu/dequantise.hpp"
 #include "engine/sample/random.hpp"
@@ -28,8 +29,11 @@ Floats random_floats(int64_t count, uint64_t seed, float size) {
   return values;
 }
 
-Weights::Weights(TensorType kind, int64_t row_count, int64_t col_count, uint64_t seed) : type(kind), rows(row_count), cols(col_count) {
-  file_ = *tools::random_tensor(type, rows, cols, 0.05, 0, seed);
+Weights::Weights(TensorType kind, int64_t row_count, int64_t col_count, uint64_t seed)
+    : Weights(kind, row_count, col_count, *tools::random_tensor(kind, row_count, col_count, 0.05, 0, seed)) {}
+
+Weights::Weights(TensorType kind, int64_t row_count, int64_t col_count, std::vector<std::byte> file)
+    : type(kind), rows(row_count), cols(col_count), file_(std::move(file)) {
   upload();
 }
 

@@ -21,6 +21,7 @@ Floats random_floats(int64_t count, uint64_t seed, float size = 1);
 class Weights {
  public:
   Weights(vigil::gguf::TensorType type, int64_t rows, int64_t cols, uint64_t seed);
+  Weights(vigil::gguf::TensorType type, int64_t rows, int64_t cols, std::vector<std::byte> file);
   // Rows of one expert, as a matrix of their own.
   Weights(const Weights& all, int64_t first_row, int64_t rows);
 

@@ -72,6 +72,7 @@ class Worker {
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<Warp> warps_;
   std::vector<std::vector<Fiber*>> ready_;  // for each warp
+  std::vector<Fiber*> turn_;                // those of one warp that were ready when its turn came
   std::vector<unsigned> warp_order_;
   unsigned ready_count_ = 0, alive_ = 0, in_block_barrier_ = 0;
   const std::function<void()>* body_ = nullptr;
@@ -214,19 +215,18 @@ void Worker::run_block(uint3 index, unsigned threads) {
     make_ready(fiber);
   }
   sanitizers::release(&start_token_);
-  std::vector<Fiber*> turn;
   while (alive_ > 0) {
     if (ready_count_ == 0) {
       error_ = std::make_exception_ptr(Error(describe_deadlock(threads)));
       return;
     }
     const auto next = std::find_if(warp_order_.begin(), warp_order_.end(), [&](unsigned w) { return !ready_[w].empty(); });
-    turn.clear();
-    turn.swap(ready_[*next]);
-    ready_count_ -= static_cast<unsigned>(turn.size());
-    if (options.order == Order::random) std::shuffle(turn.begin(), turn.end(), random_);
-    if (options.order == Order::reverse) std::reverse(turn.begin(), turn.end());
-    for (Fiber* fiber : turn) {
+    turn_.clear();
+    turn_.swap(ready_[*next]);
+    ready_count_ -= static_cast<unsigned>(turn_.size());
+    if (options.order == Order::random) std::shuffle(turn_.begin(), turn_.end(), random_);
+    if (options.order == Order::reverse) std::reverse(turn_.begin(), turn_.end());
+    for (Fiber* fiber : turn_) {
       resume(*fiber);
       if (fiber->state == State::done) {
         --alive_;
@@ -267,6 +267,9 @@ void Worker::add_fibers(unsigned threads) {
   if (warps_.size() < warps) {
     warps_.resize(warps);
     ready_.resize(warps);
+    // Fibers add to these lists: no memory may change hands there, or the race checker would take it for the kernel's.
+    for (auto& list : ready_) list.reserve(warp_lanes);
+    turn_.reserve(warp_lanes);
   }
   while (fibers_.size() < threads) {
     const unsigned i = static_cast<unsigned>(fibers_.size());
@@ -282,6 +285,7 @@ void Worker::add_fibers(unsigned threads) {
                                           sanitizers::entered_first(marks_);
                                           fiber->scheduler = std::move(scheduler);
                                           forever(*fiber);
+                                          sanitizers::release(&end_token_);
                                           sanitizers::leave_for_good(marks_);
                                           return std::move(fiber->scheduler);
                                         });
@@ -294,6 +298,7 @@ void Worker::drop_fibers() {
     if (fiber->self) resume(*fiber);
     fiber->marks.drop();
   }
+  sanitizers::acquire(&end_token_);
   fibers_.clear();
   current = nullptr;
 }

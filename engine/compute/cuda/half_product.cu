@@ -41,7 +41,7 @@ __device__ __forceinline__ uint4 weight_part(const unsigned char* group, int par
 __device__ void write(float* out, float total, float weight_factor, float input_factor) { *out = __fmul_rn(total, __fmul_rn(weight_factor, input_factor)); }
 
 // A block has 16 rows and up to 8 inputs.
-__global__ void __launch_bounds__(256) half_product_few(HalfWeights weights, Inputs x, Routes routes, float* out) {
+__global__ void __launch_bounds__(256, 2) half_product_few(HalfWeights weights, Inputs x, Routes routes, float* out) {
   constexpr int slab_chunks = 32;
   __shared__ __align__(16) float sums[slab_chunks][128];
 

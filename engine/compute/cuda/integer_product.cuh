@@ -57,12 +57,13 @@ __device__ __forceinline__ void add_part_of_inputs(float (&sum)[inputs], const t
   }
 }
 
-// Few inputs: a block has one group of 8 weight rows, a lane one row and every 4th chunk of those that fall to its warp. All of a chunk's codes are
-// asked for in two goes, so that many loads are under way.
+// Few inputs: a block has one group of 8 weight rows, a lane one row and every 4th chunk of those that fall to its warp. Codes of several parts are
+// asked for before the first is used, so that many loads are under way.
 template <TensorType type, int inputs>
 __global__ void __launch_bounds__(256) integer_product_few(GroupedWeights weights, Inputs x, Routes routes, float* out) {
   using Kind = Format<type>;
   constexpr int slab_chunks = 64;
+  constexpr int ahead = inputs > 4 ? 2 : 4;  // many inputs take the registers
   __shared__ float sums[inputs][slab_chunks][8];
 
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
@@ -83,17 +84,17 @@ __global__ void __launch_bounds__(256) integer_product_few(GroupedWeights weight
     for (int chunk = slab + warp * 4 + lane / 8; chunk < end; chunk += warps * 4) {
       const typename Kind::Scales scales = Kind::scales(place, chunk);
       float sum[inputs] = {};
+#pragma unroll(inputs > 4 ? 1 : 2)
+      for (int start = 0; start < chunk_parts; start += ahead) {
+        const int first = chunk * chunk_parts + start, count = min(x.parts - first, ahead);
+        typename Kind::Codes codes[ahead] = {};
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int first = chunk * chunk_parts + half * 4, count = min(x.parts - first, 4);
-        typename Kind::Codes codes[4] = {};
-#pragma unroll
-        for (int p = 0; p < 4; ++p) {
+        for (int p = 0; p < ahead; ++p) {
           if (p < count) codes[p] = Kind::codes(place, first + p);
         }
 #pragma unroll
-        for (int p = 0; p < 4; ++p) {
-          if (p < count) add_part_of_inputs<type, inputs>(sum, codes[p], scales, half * 4 + p, first + p, x, input_row);
+        for (int p = 0; p < ahead; ++p) {
+          if (p < count) add_part_of_inputs<type, inputs>(sum, codes[p], scales, start + p, first + p, x, input_row);
         }
       }
 #pragma unroll
