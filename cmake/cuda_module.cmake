@@ -2,12 +2,9 @@
 # runtime, and the engine's own decoders of weight types; it exports one symbol.
 file(GLOB vigil_cuda_sources CONFIGURE_DEPENDS engine/compute/cuda/*.cu engine/compute/cuda/*.cpp engine/compute/cpu/dequantise*.cpp)
 add_library(vigil-cuda MODULE ${vigil_cuda_sources} engine/compute/cpu/codebooks.cpp engine/compute/tensor.cpp engine/gguf/tensor_type.cpp)
-set(architectures ${VIGIL_CUDA_ARCHITECTURES})
-list(POP_BACK architectures last)
-list(TRANSFORM architectures APPEND -real)
 set_target_properties(vigil-cuda PROPERTIES
   PREFIX lib OUTPUT_NAME vigil-cuda LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin POSITION_INDEPENDENT_CODE ON
-  CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_RUNTIME_LIBRARY Static CUDA_ARCHITECTURES "${architectures};${last}"
+  CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_RUNTIME_LIBRARY Static CUDA_ARCHITECTURES "${VIGIL_CUDA_ARCHITECTURES}"
   CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/cuda_module.symbols)
 target_include_directories(vigil-cuda PRIVATE ${CMAKE_SOURCE_DIR})
 target_compile_definitions(vigil-cuda PRIVATE VIGIL_VERSION="${PROJECT_VERSION}")

@@ -1,7 +1,7 @@
 # VIGIL_CUDA: ON builds the CUDA module beside the engine (an error without a toolkit), AUTO builds it when a toolkit is found, OFF does not. Sets
 # VIGIL_CUDA_FOUND, and makes CUDA a language of the project when it is.
 set(VIGIL_CUDA OFF CACHE STRING "AUTO, ON or OFF: the CUDA module takes minutes to build")
-set(VIGIL_CUDA_ARCHITECTURES 75 80 90 120 CACHE STRING "Compute capabilities that the CUDA module has machine code for; the last one's is kept as PTX too, for newer ones")
+set(VIGIL_CUDA_ARCHITECTURES 75 80 90 120 CACHE STRING "Compute capabilities that the CUDA module has machine code for, and PTX for those in between")
 set(VIGIL_CUDA_FOUND OFF)
 if(NOT VIGIL_CUDA STREQUAL "OFF")
   include(CheckLanguage)

@@ -135,6 +135,7 @@ class Server {
     ready.stop = ready.ids = ready.logprobs = ready.embeddings = true;
     ready.slots = static_cast<int>(runtime.slots());
     ready.grammar = runtime.knows_tokens();
+    ready.gpu = runtime.backend().on_gpu();
     ready.beat_ms = options_.beat_ms;
     say(std::move(ready));
   }

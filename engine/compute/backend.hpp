@@ -42,6 +42,7 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;
+  virtual bool on_gpu() const { return false; }  // this process's processors rest while it computes
   // Lines for whoever runs the engine: what is not as they may expect.
   const std::vector<std::string>& notes() const { return notes_; }
   void add_note(std::string note) { notes_.push_back(std::move(note)); }

@@ -16,10 +16,13 @@ constexpr size_t pinned_bytes = size_t{1} << 20;  // copies of scores and pictur
 }  // namespace
 
 Result<std::unique_ptr<Backend>> CudaBackend::make(Clock clock) {
+  static_cast<void>(cudaGetLastError());  // what an earlier call in this thread left is not this device's
   try {
     const Result<DeviceInfo> device = choose_device();
     if (!device) return Error{device.error()};
-    return std::unique_ptr<Backend>(new CudaBackend(*device, std::move(clock)));
+    std::unique_ptr<CudaBackend> backend(new CudaBackend(*device, std::move(clock)));
+    backend->try_a_kernel();
+    return std::unique_ptr<Backend>(std::move(backend));
   } catch (const DeviceLost& failure) {
     return Error{std::string("no usable device: ") + failure.what()};
   }
@@ -28,6 +31,14 @@ Result<std::unique_ptr<Backend>> CudaBackend::make(Clock clock) {
 CudaBackend::CudaBackend(const DeviceInfo& device, Clock clock)
     : name_("cuda " + device.name), clock_(std::move(clock)), progress_(stream_, control_.steps, clock_), pinned_(pinned_bytes) {}
 CudaBackend::~CudaBackend() = default;
+
+void CudaBackend::try_a_kernel() {
+  Result<DeviceMemory> memory = DeviceMemory::take(sizeof(float));
+  if (!memory) throw DeviceLost(memory.error());
+  scale(stream_.get(), memory->as<float>(), 1, 1);
+  need(cudaGetLastError(), "a first kernel (is this build's VIGIL_CUDA_ARCHITECTURES right for it?)");
+  progress_.finish();
+}
 
 Result<Weight> CudaBackend::bind(std::string_view tensor_name, gguf::TensorType type, int64_t rows, int64_t cols, std::span<const std::byte> bytes,
                                  WeightUse use) {

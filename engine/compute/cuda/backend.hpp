@@ -21,6 +21,7 @@ class CudaBackend final : public Backend {
   ~CudaBackend() override;
 
   std::string_view name() const override { return name_; }
+  bool on_gpu() const override { return true; }
   Result<Weight> bind(std::string_view tensor_name, gguf::TensorType type, int64_t rows, int64_t cols, std::span<const std::byte> bytes,
                       WeightUse use) override;
   bool prepare(const std::function<bool(double)>& progress, const std::function<void(std::span<const std::byte>)>& release) override;
@@ -40,6 +41,7 @@ class CudaBackend final : public Backend {
   friend class CudaOps;
   CudaBackend(const DeviceInfo& device, Clock clock);
 
+  void try_a_kernel();  // throws DeviceLost where this build has no code for the device
   Result<std::byte*> take(uint64_t bytes);
   // A copy through pinned memory, a piece at a time, done when it returns.
   void copy_in(void* to, const void* from, size_t bytes);

@@ -1,0 +1,298 @@
+// The host's side of the CUDA backend on the emulated device: memory that runs out, a device that is absent, slow, broken or silent, weights on
+// their way to it, and an engine that ends with the reason.
+#include <catch2/catch.hpp>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "emulation_support.hpp"
+#include "engine/compute/cpu/dequantise.hpp"
+#include "engine/compute/cuda/backend.hpp"
+#include "engine/gguf/writer.hpp"
+#include "engine/serve.hpp"
+#include "tests/engine/model_support.hpp"
+
+using namespace vigil;
+using namespace vigil::compute;
+using Catch::Matchers::Contains;
+using vigil::testing::TinyLlama;
+
+namespace {
+
+// The emulated device as a test wants it, and as it was afterwards.
+struct DeviceSetting {
+  const cuda_on_cpu::Device before = cuda_on_cpu::device;
+  ~DeviceSetting() { cuda_on_cpu::device = before; }
+};
+
+std::unique_ptr<Backend> on_device(cuda::Clock clock = std::chrono::steady_clock::now) {
+  auto backend = cuda::CudaBackend::make(std::move(clock));
+  REQUIRE(backend);
+  return std::move(*backend);
+}
+
+const auto go_on = [](double) { return true; };
+const auto keep = [](std::span<const std::byte>) {};
+
+std::vector<float> some_floats(size_t count) {
+  std::vector<float> values(count);
+  for (size_t i = 0; i < count; ++i) values[i] = static_cast<float>(static_cast<int>(i * 37 % 101) - 50) / 50;
+  return values;
+}
+
+schedule::RuntimeOptions device_options() {
+  schedule::RuntimeOptions options;
+  options.backend.make = [] { return cuda::CudaBackend::make(); };
+  options.step_rows = 16;
+  options.context = 128;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("without a device there is no backend, and the reason says what to do") {
+  const DeviceSetting setting;
+  cuda_on_cpu::device.count = 0;
+  const auto none = cuda::CudaBackend::make();
+  REQUIRE_FALSE(none);
+  CHECK_THAT(none.error(), Contains("no usable device") && Contains("nvidia-smi"));
+  cuda_on_cpu::device.count = 1;
+  cuda_on_cpu::device.sticky = cudaErrorInsufficientDriver;
+  const auto old = cuda::CudaBackend::make();
+  REQUIRE_FALSE(old);
+  CHECK_THAT(old.error(), Contains("cudaErrorInsufficientDriver"));
+}
+
+TEST_CASE("memory that the device has not is an error with numbers, and the device works on") {
+  const DeviceSetting setting;
+  const auto backend = on_device();
+  cuda_on_cpu::device.memory_bytes = cuda_on_cpu::allocated_bytes() + (size_t{3} << 20);
+  const std::vector<float> values = some_floats(1 << 20);
+  const std::vector<std::byte> bytes = gguf::f32_bytes(values);
+  const std::string numbers = "device memory: 4.0 MiB wanted, 3.0 MiB free of";
+  for (const WeightUse use : {WeightUse::product, WeightUse::lookup, WeightUse::values}) {
+    const auto weight = backend->bind("blk.7.ffn_up.weight", gguf::TensorType::f32, 1024, 1024, bytes, use);
+    REQUIRE_FALSE(weight);
+    CHECK_THAT(weight.error(), Contains("tensor 'blk.7.ffn_up.weight': " + numbers));
+  }
+  const auto buffer = backend->allocate(1 << 20);
+  REQUIRE_FALSE(buffer);
+  CHECK_THAT(buffer.error(), Contains(numbers));
+  const auto kv = backend->allocate_kv({KvType::f32, 8, 4, 64, 8});
+  REQUIRE_FALSE(kv);
+  CHECK_THAT(kv.error(), Contains("KV cache: device memory: 8.0 MiB wanted"));
+  const auto states = backend->allocate_states({4, 4, 4, 4, 128, 128, 8});
+  REQUIRE_FALSE(states);
+  CHECK_THAT(states.error(), Contains("recurrent state: device memory"));
+  CHECK(backend->allocate(1 << 10));
+}
+
+TEST_CASE("what the kernels cannot do is refused with what to do") {
+  const auto backend = on_device();
+  const auto odd = backend->allocate_kv({KvType::q8_0, 1, 1, 40, 1});
+  REQUIRE_FALSE(odd);
+  CHECK_THAT(odd.error(), Contains("multiple of 32 values, not 40; use f16"));
+  const auto wide = backend->allocate_kv({KvType::f16, 1, 1, 576, 1});
+  REQUIRE_FALSE(wide);
+  CHECK_THAT(wide.error(), Contains("576 values are over the 512") && Contains("--backend cpu"));
+  const auto keys = backend->allocate_states({1, 4, 1, 1, 512, 64, 1});
+  REQUIRE_FALSE(keys);
+  CHECK_THAT(keys.error(), Contains("512 values are over the 256") && Contains("--backend cpu"));
+}
+
+TEST_CASE("a model that the device has no room for is refused before it is read, with numbers") {
+  const DeviceSetting setting;
+  TinyLlama tiny;
+  const std::vector<std::byte> bytes = tiny.bytes();
+  const size_t before = cuda_on_cpu::allocated_bytes();
+  size_t least = 0;  // of the rooms in which it loads
+  for (const size_t room : {size_t{200} << 10, size_t{600} << 10, size_t{1} << 20, size_t{2} << 20, size_t{8} << 20, size_t{64} << 20}) {
+    cuda_on_cpu::device.memory_bytes = before + room;
+    const auto runtime = vigil::testing::try_load(bytes, device_options());
+    if (runtime) {
+      least = least == 0 ? room : least;
+      continue;
+    }
+    CHECK(least == 0);
+    CHECK_THAT(runtime.error(), Contains("MiB"));
+    CHECK((runtime.error().find("wanted") != std::string::npos || runtime.error().find("does not fit") != std::string::npos));
+  }
+  CHECK(least > (size_t{200} << 10));
+  CHECK(cuda_on_cpu::allocated_bytes() == before);
+}
+
+TEST_CASE("after the load no step takes memory") {
+  TinyLlama tiny;
+  const auto loaded = vigil::testing::load_tiny(tiny, device_options());
+  cache::Sequence sequence(loaded.runtime->pool());
+  const size_t after_load = cuda_on_cpu::allocated_bytes();
+  const std::vector<int32_t> ids = vigil::testing::random_ids(70, tiny.vocabulary, 1);
+  REQUIRE(sequence.reserve(70));
+  for (size_t done = 0; done < 64; done += 16) REQUIRE(loaded.runtime->step(sequence, std::span(ids).subspan(done, 16), 1) == RunOutcome::finished);
+  REQUIRE(loaded.runtime->step(sequence, std::span(ids).subspan(64, 1), 1) == RunOutcome::finished);
+  CHECK(cuda_on_cpu::allocated_bytes() == after_load);
+}
+
+TEST_CASE("a device that has failed says so at the next op, copy and wait") {
+  const DeviceSetting setting;
+  const auto backend = on_device();
+  const Buffer a = *backend->allocate(64), b = *backend->allocate(64);
+  cuda_on_cpu::device.sticky = cudaErrorIllegalAddress;
+  std::vector<float> values(64);
+  CHECK_THROWS_AS(backend->run([&](Ops& ops) { ops.add(a, b, 64, 1); }), DeviceLost);
+  CHECK_THROWS_WITH(backend->read(a, 0, values), Contains("cudaErrorIllegalAddress"));
+  CHECK_THROWS_AS(backend->write(a, 0, values), DeviceLost);
+  StepData step({1, 1, 1, 1});
+  CHECK_THROWS_AS(backend->upload(step), DeviceLost);
+  CHECK_THROWS_AS(backend->allocate(64), DeviceLost);
+}
+
+TEST_CASE("a device that hangs shows as steps that stand still, and is given up after the limit") {
+  const DeviceSetting setting;
+  auto now = std::chrono::steady_clock::time_point{};
+  const auto backend = on_device([&] { return now += std::chrono::seconds(1); });
+  const Buffer a = *backend->allocate(64), b = *backend->allocate(64);
+  backend->run([&](Ops& ops) { ops.add(a, b, 64, 1); });
+  const uint64_t steps = backend->control().steps;
+  const auto start = now;
+  cuda_on_cpu::device.unready_queries = -1;
+  CHECK_THROWS_WITH(backend->run([&](Ops& ops) {
+    for (int i = 0; i < 1000; ++i) ops.add(a, b, 64, 1);
+  }), Contains("nothing was finished for 60 s"));
+  CHECK(backend->control().steps == steps);
+  CHECK(now - start < std::chrono::seconds(70));
+}
+
+TEST_CASE("a slow device is waited for, and every op is counted when it is done") {
+  const DeviceSetting setting;
+  const auto backend = on_device();
+  const Buffer a = *backend->allocate(64), b = *backend->allocate(64);
+  const uint64_t steps = backend->control().steps;
+  cuda_on_cpu::device.unready_queries = 500;
+  CHECK(backend->run([&](Ops& ops) {
+    for (int i = 0; i < 300; ++i) ops.add(a, b, 64, 1);
+    CHECK(backend->control().steps < steps + 300);
+  }) == RunOutcome::finished);
+  CHECK(backend->control().steps == steps + 300);
+}
+
+TEST_CASE("weights are read once, let go as they are read, and can be given up") {
+  TinyLlama tiny;
+  const auto backend = on_device();
+  const int64_t rows = 12000, cols = 512;
+  const std::vector<std::byte> big = gguf::q8_0_bytes(some_floats(static_cast<size_t>(rows * cols))), small = gguf::f32_bytes(some_floats(64));
+  const auto table = backend->bind("token_embd.weight", gguf::TensorType::q8_0, rows, cols, big, WeightUse::lookup);
+  const size_t one = cuda_on_cpu::allocated_bytes();
+  const auto output = backend->bind("token_embd.weight", gguf::TensorType::q8_0, rows, cols, big, WeightUse::product);
+  REQUIRE((table && output));
+  CHECK(output->packed == table->packed);  // an embedding that is the output too is there once
+  CHECK(cuda_on_cpu::allocated_bytes() == one);
+  REQUIRE(backend->bind("norm", gguf::TensorType::f32, 1, 64, small, WeightUse::values));
+  int calls = 0;
+  CHECK_FALSE(backend->prepare([&](double) { return ++calls < 2; }, keep));
+  CHECK(calls == 2);
+  std::set<const std::byte*> released;
+  double last = -1;
+  CHECK(backend->prepare(
+      [&](double share) {
+        CHECK((share >= last && share <= 1));
+        last = share;
+        return true;
+      },
+      [&](std::span<const std::byte> part) { released.insert(part.data()); }));
+  CHECK(last == 1);
+  CHECK(released.count(small.data()) == 1);
+  CHECK(released.size() >= 3);  // the big one in pieces
+}
+
+TEST_CASE("a type without kernels is kept as halves, and named once") {
+  const auto backend = on_device();
+  const int64_t rows = 19, cols = 256;
+  // Q2_K: 84 bytes for 256 weights; any bytes are weights but for the two half-precision scales at its end.
+  std::vector<std::byte> bytes(static_cast<size_t>(rows) * 84);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 89 % 251);
+  for (size_t r = 0; r < static_cast<size_t>(rows); ++r) {
+    const uint16_t scales[2] = {0x2e66, 0x2a66};  // 0.1 and 0.05
+    std::memcpy(bytes.data() + r * 84 + 80, scales, sizeof scales);
+  }
+  const Weight weight = *backend->bind("a", gguf::TensorType::q2_k, rows, cols, bytes, WeightUse::product);
+  CHECK(weight.type == gguf::TensorType::f16);
+  const Buffer in = *backend->allocate(cols), out = *backend->allocate(rows);
+  REQUIRE(backend->prepare(go_on, keep));
+  REQUIRE(backend->notes().size() == 1);
+  CHECK_THAT(backend->notes()[0], Contains("1 tensors of type Q2_K are kept as F16"));
+  const std::vector<float> x = some_floats(static_cast<size_t>(cols));
+  backend->write(in, 0, x);
+  backend->run([&](Ops& ops) { ops.matmul(weight, in, out, 1); });
+  std::vector<float> ours(static_cast<size_t>(rows)), values(static_cast<size_t>(cols));
+  backend->read(out, 0, ours);
+  for (int64_t r = 0; r < rows; ++r) {
+    cpu::dequantise_row(gguf::TensorType::q2_k, bytes.data() + r * 84, cols, values.data());
+    double expected = 0, size = 0;
+    for (size_t c = 0; c < values.size(); ++c) {
+      expected += static_cast<double>(values[c]) * static_cast<double>(x[c]);
+      size += std::abs(static_cast<double>(values[c]) * static_cast<double>(x[c]));
+    }
+    CHECK(std::abs(static_cast<double>(ours[static_cast<size_t>(r)]) - expected) < size * 0x1p-11);
+  }
+}
+
+TEST_CASE("a copied KV block has every layer and head") {
+  const auto backend = on_device();
+  const KvShape shape{KvType::f32, 3, 2, 16, 4};
+  const KvCache cache = *backend->allocate_kv(shape);
+  const Buffer whole{reinterpret_cast<float*>(cache.address), static_cast<int64_t>(shape.bytes() / sizeof(float))};
+  backend->write(whole, 0, some_floats(static_cast<size_t>(whole.floats)));
+  REQUIRE(backend->copy_block(cache, 1, 3));
+  std::vector<float> values(static_cast<size_t>(whole.floats));
+  backend->read(whole, 0, values);
+  const auto block = values.begin();
+  const std::ptrdiff_t floats = static_cast<std::ptrdiff_t>(shape.block_bytes() / sizeof(float));
+  CHECK(std::equal(block + floats, block + 2 * floats, block + 3 * floats));
+  CHECK_FALSE(std::equal(block + floats, block + 2 * floats, block + 2 * floats));
+}
+
+TEST_CASE("an engine whose device fails during a request says FATAL with the reason and ends") {
+  const DeviceSetting setting;
+  TinyLlama tiny;
+  const std::vector<std::byte> bytes = tiny.bytes();
+  const std::string path = "/tmp/vigil_cuda_fatal_" + std::to_string(::getpid());
+  FILE* const file = std::fopen(path.c_str(), "wb");
+  REQUIRE(file != nullptr);
+  REQUIRE(std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size());
+  std::fclose(file);
+  int to_engine[2], from_engine[2];
+  REQUIRE((::pipe(to_engine) == 0 && ::pipe(from_engine) == 0));
+  engine::Options options;
+  options.model = path;
+  options.runtime = device_options();
+  int status = -1;
+  std::thread engine([&] {
+    status = engine::serve(options, to_engine[0], from_engine[1], engine::AtEnd::return_to_caller);
+    ::close(from_engine[1]);
+  });
+  FILE* const lines = ::fdopen(from_engine[0], "r");
+  char line[4096];
+  std::string seen;
+  while (std::fgets(line, sizeof line, lines) != nullptr) {
+    seen += line;
+    if (std::strncmp(line, "ERR", 3) == 0 || std::strncmp(line, "DONE", 4) == 0) REQUIRE(::write(to_engine[1], "QUIT\n", 5) == 5);  // this test has failed
+    if (std::strncmp(line, "READY", 5) != 0) continue;
+    cuda_on_cpu::device.sticky = cudaErrorIllegalAddress;
+    const std::string command = "GEN 5 1,2,3\n";
+    REQUIRE(::write(to_engine[1], command.data(), command.size()) == static_cast<ssize_t>(command.size()));
+  }
+  engine.join();
+  ::close(to_engine[0]);
+  ::close(to_engine[1]);
+  std::fclose(lines);
+  ::unlink(path.c_str());
+  CHECK(status == 1);
+  CHECK_THAT(seen, Contains("backend=cuda%20"));
+  CHECK_THAT(seen.substr(seen.find("READY")), Contains(" gpu"));
+  CHECK_THAT(seen, Contains("FATAL CUDA device: ") && Contains("cudaErrorIllegalAddress"));
+}
