@@ -80,6 +80,17 @@ struct Checker {
     }
   }
 
+  // A model is on the GPU whole or not at all, and on one GPU: another wish must not be passed over in silence.
+  void layers_are_in_one_place() {
+    const Engine& engine = config.engine;
+    if (engine.gpu_layers > 0) {
+      mistake("engine.gpu_layers: " + std::to_string(engine.gpu_layers) +
+              " would split a model between GPU and CPU, which this version cannot; write -1 (all of it on the GPU, where there is one) or 0 (on the CPU)");
+    }
+    if (engine.gpu_layers == 0 && engine.backend == "cuda") mistake("engine.gpu_layers: 0 keeps the model on the CPU, and engine.backend asks for cuda");
+    if (!engine.layer_split.empty()) mistake("engine.layer_split: this version computes on one GPU; leave it empty");
+  }
+
   void limits_agree() {
     const Engine& engine = config.engine;
     const Http& http = config.http;
@@ -132,6 +143,7 @@ void check_relations(const Config& config, const std::vector<std::string>& api_k
   checker.arguments_are_usable("engine.exe", config.engine.exe);
   checker.arguments_are_usable("vision.exe", config.vision.exe);
   checker.lists_are_usable();
+  checker.layers_are_in_one_place();
   checker.limits_agree();
 }
 

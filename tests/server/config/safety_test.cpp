@@ -103,9 +103,17 @@ TEST_CASE("notes warn of limits that leave a wait unbounded") {
 }
 
 TEST_CASE("a value that nothing acts on yet is noted, its default is not") {
-  CHECK(from_sets({"engine.gpu_layers=-1", "vision.exe=vigil-vision", "engine.layer_split="}).notes.empty());
-  CHECK(joined(from_sets({"engine.gpu_layers=60"}).notes) == "engine.gpu_layers: nothing in this version acts on it\n");
-  CHECK(from_sets({"vision.url_allow=[\"https://a/\"]", "engine.layer_split=3,1"}).notes.size() == 2);
+  CHECK(from_sets({"engine.thinking_reserve=512", "vision.exe=vigil-vision", "vision.url_allow=[]"}).notes.empty());
+  CHECK(joined(from_sets({"engine.thinking_reserve=60"}).notes) == "engine.thinking_reserve: nothing in this version acts on it\n");
+  CHECK(from_sets({"vision.url_allow=[\"https://a/\"]", "engine.thinking_reserve=60"}).notes.size() == 2);
+}
+
+TEST_CASE("a model cannot be split between GPU and CPU, nor between GPUs, and who wants that is told") {
+  CHECK(from_sets({"engine.gpu_layers=-1", "engine.layer_split="}).ok());
+  CHECK(from_sets({"engine.gpu_layers=0"}).ok());
+  CHECK(one_mistake(from_sets({"engine.gpu_layers=60"}), {"engine.gpu_layers: 60", "-1", "or 0"}));
+  CHECK(one_mistake(from_sets({"engine.gpu_layers=0", "engine.backend=cuda"}), {"engine.gpu_layers: 0", "engine.backend"}));
+  CHECK(one_mistake(from_sets({"engine.layer_split=3,1"}), {"engine.layer_split", "one GPU"}));
 }
 
 TEST_CASE("a reload says what changes and when it holds") {
