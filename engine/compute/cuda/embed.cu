@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(128) embed_quantised(Table table, const int32_
       float value[4];
 #pragma unroll
       for (int b = 0; b < 4; ++b) {
-        const int code = static_cast<signed char>(word[k] >> (8 * b) & 255u) - Kind::code_shift;
+        const int code = static_cast<signed char>(word[k] >> (8 * b) & 255u);
         value[b] = __fmul_rn(of_word, static_cast<float>(code));
         if constexpr (Kind::has_offsets) value[b] = __fsub_rn(value[b], offset);
       }

@@ -56,11 +56,11 @@ __device__ __forceinline__ GroupLayout layout_of(int parts) {
 // What each type says:
 //   Codes, codes(place, part)       the bytes of a whole part, as few wide loads
 //   words(codes, word)              all eight code words
-//   pair(place, part, t, low, high) words t and t + 4 alone: what a lane of a tensor-core operand holds
+//   Fragment, fragment(place, part, t), pair(fragment, t, low, high)
+//                                   the same for words t and t + 4 alone: what a lane of a tensor-core operand holds
 //   Scales, scales(place, chunk)    of a chunk; scale(scales, part), offset(scales, part): part is 0 to 7
 //   has_offsets                     offset() is not zero
 //   two_scales                      words 4 to 7 have a scale of their own, second_scale()
-//   code_shift                      what is to be taken from each code
 template <TensorType type>
 struct Format;
 
@@ -68,7 +68,6 @@ template <TensorType type>
 struct NibbleFormat {
   using Codes = uint4;
   static constexpr bool has_offsets = false, two_scales = false;
-  static constexpr int code_shift = 0;
 
   __device__ __forceinline__ static Codes codes(const RowPlace& at, int part) { return load<uint4>(at.piece(0, part)); }
   __device__ __forceinline__ static void words(const Codes& codes, unsigned (&word)[8]) {
@@ -79,8 +78,9 @@ struct NibbleFormat {
       word[k + 4] = Nibbles::high(from[k]);
     }
   }
-  __device__ __forceinline__ static void pair(const RowPlace& at, int part, int t, unsigned& low, unsigned& high) {
-    const unsigned both = load<unsigned>(at.piece(0, part) + 4 * t);
+  using Fragment = unsigned;
+  __device__ __forceinline__ static Fragment fragment(const RowPlace& at, int part, int t) { return load<unsigned>(at.piece(0, part) + 4 * t); }
+  __device__ __forceinline__ static void pair(const Fragment& both, int, unsigned& low, unsigned& high) {
     low = Nibbles::low(both);
     high = Nibbles::high(both);
   }
@@ -95,15 +95,16 @@ struct HalfScales {
   __device__ __forceinline__ static float offset(const Scales&, int) { return 0; }
 };
 
+// Codes 0 to 15 less 8.
 template <>
 struct Format<TensorType::q4_0> : NibbleFormat<TensorType::q4_0>, HalfScales<TensorType::q4_0> {
-  static constexpr int code_shift = 8;
+  static constexpr bool has_offsets = true;
+  __device__ __forceinline__ static float offset(const Scales& scales, int part) { return __fmul_rn(8.0f, scale(scales, part)); }  // exact
 };
 
 template <>
 struct Format<TensorType::q8_0> : HalfScales<TensorType::q8_0> {
   static constexpr bool has_offsets = false, two_scales = false;
-  static constexpr int code_shift = 0;
   struct Codes {
     uint4 first, second;
   };
@@ -114,9 +115,13 @@ struct Format<TensorType::q8_0> : HalfScales<TensorType::q8_0> {
     word[0] = codes.first.x, word[1] = codes.first.y, word[2] = codes.first.z, word[3] = codes.first.w;
     word[4] = codes.second.x, word[5] = codes.second.y, word[6] = codes.second.z, word[7] = codes.second.w;
   }
-  __device__ __forceinline__ static void pair(const RowPlace& at, int part, int t, unsigned& low, unsigned& high) {
-    low = load<unsigned>(at.piece(0, 2 * part) + 4 * t);
-    high = load<unsigned>(at.piece(0, 2 * part + 1) + 4 * t);
+  using Fragment = uint2;
+  __device__ __forceinline__ static Fragment fragment(const RowPlace& at, int part, int t) {
+    return make_uint2(load<unsigned>(at.piece(0, 2 * part) + 4 * t), load<unsigned>(at.piece(0, 2 * part + 1) + 4 * t));
+  }
+  __device__ __forceinline__ static void pair(const Fragment& from, int, unsigned& low, unsigned& high) {
+    low = from.x;
+    high = from.y;
   }
 };
 
@@ -146,7 +151,6 @@ struct Format<TensorType::q4_k> : NibbleFormat<TensorType::q4_k>, SixBitScales<T
 template <>
 struct Format<TensorType::q5_k> : SixBitScales<TensorType::q5_k> {
   static constexpr bool two_scales = false;
-  static constexpr int code_shift = 0;
   struct Codes {
     uint4 low;
     unsigned fifth;
@@ -164,17 +168,19 @@ struct Format<TensorType::q5_k> : SixBitScales<TensorType::q5_k> {
       word[k + 4] = Nibbles::high(from[k]) | fifth(codes.fifth, k + 4);
     }
   }
-  __device__ __forceinline__ static void pair(const RowPlace& at, int part, int t, unsigned& low, unsigned& high) {
-    const unsigned both = load<unsigned>(at.piece(0, part) + 4 * t), bits = fifth_bits(at, part);
-    low = Nibbles::low(both) | fifth(bits, t);
-    high = Nibbles::high(both) | fifth(bits, t + 4);
+  using Fragment = uint2;  // nibbles, fifth bits
+  __device__ __forceinline__ static Fragment fragment(const RowPlace& at, int part, int t) {
+    return make_uint2(load<unsigned>(at.piece(0, part) + 4 * t), fifth_bits(at, part));
+  }
+  __device__ __forceinline__ static void pair(const Fragment& from, int t, unsigned& low, unsigned& high) {
+    low = Nibbles::low(from.x) | fifth(from.y, t);
+    high = Nibbles::high(from.x) | fifth(from.y, t + 4);
   }
 };
 
 template <>
 struct Format<TensorType::q6_k> {
   static constexpr bool has_offsets = false, two_scales = true;
-  static constexpr int code_shift = 0;
   struct Codes {
     uint4 low;
     uint2 upper;
@@ -195,11 +201,16 @@ struct Format<TensorType::q6_k> {
       word[k + 4] = centred(Nibbles::high(from[k]), codes.upper.y, k);
     }
   }
-  __device__ __forceinline__ static void pair(const RowPlace& at, int part, int t, unsigned& low, unsigned& high) {
-    const unsigned both = load<unsigned>(at.piece(0, part) + 4 * t);
-    const uint2 upper = upper_bits(at, part);
-    low = centred(Nibbles::low(both), upper.x, t);
-    high = centred(Nibbles::high(both), upper.y, t);
+  struct Fragment {
+    unsigned nibbles;
+    uint2 upper;
+  };
+  __device__ __forceinline__ static Fragment fragment(const RowPlace& at, int part, int t) {
+    return {load<unsigned>(at.piece(0, part) + 4 * t), upper_bits(at, part)};
+  }
+  __device__ __forceinline__ static void pair(const Fragment& from, int t, unsigned& low, unsigned& high) {
+    low = centred(Nibbles::low(from.nibbles), from.upper.x, t);
+    high = centred(Nibbles::high(from.nibbles), from.upper.y, t);
   }
 
   struct Scales {
@@ -224,7 +235,6 @@ template <TensorType type>
 struct NamedFormat {
   using Codes = uint4;
   static constexpr bool has_offsets = false, two_scales = false;
-  static constexpr int code_shift = 0;
   // The values in ascending order of their names, as cpu::codebook_iq4_nl and cpu::codebook_fp4_doubled have them.
   __device__ __forceinline__ static uint4 table() {
     return type == TensorType::mxfp4 ? make_uint4(0x03020100u, 0x0c080604u, 0xfdfeff00u, 0xf4f8fafcu) : make_uint4(0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u);
@@ -238,8 +248,9 @@ struct NamedFormat {
       word[k + 4] = four_of_sixteen(table(), from[k] >> 16);
     }
   }
-  __device__ __forceinline__ static void pair(const RowPlace& at, int part, int t, unsigned& low, unsigned& high) {
-    const unsigned both = load<unsigned>(at.piece(0, part) + 4 * t);
+  using Fragment = unsigned;
+  __device__ __forceinline__ static Fragment fragment(const RowPlace& at, int part, int t) { return load<unsigned>(at.piece(0, part) + 4 * t); }
+  __device__ __forceinline__ static void pair(const Fragment& both, int, unsigned& low, unsigned& high) {
     low = four_of_sixteen(table(), both);
     high = four_of_sixteen(table(), both >> 16);
   }
@@ -290,7 +301,6 @@ static __device__ const PointTable iq3_xxs_table = iq3_xxs_points();
 template <>
 struct Format<TensorType::iq3_xxs> {
   static constexpr bool has_offsets = false, two_scales = false;
-  static constexpr int code_shift = 0;
   struct Codes {
     uint2 indexes;
     unsigned signs;
@@ -311,8 +321,9 @@ struct Format<TensorType::iq3_xxs> {
 #pragma unroll
     for (int k = 0; k < 8; ++k) word[k] = point((k < 4 ? codes.indexes.x : codes.indexes.y) >> (k % 4 * 8), codes.signs, k);
   }
-  __device__ __forceinline__ static void pair(const RowPlace& at, int part, int t, unsigned& low, unsigned& high) {
-    const Codes from = codes(at, part);
+  using Fragment = Codes;
+  __device__ __forceinline__ static Fragment fragment(const RowPlace& at, int part, int) { return codes(at, part); }
+  __device__ __forceinline__ static void pair(const Fragment& from, int t, unsigned& low, unsigned& high) {
     low = point(from.indexes.x >> (8 * t), from.signs, t);
     high = point(from.indexes.y >> (8 * t), from.signs, t + 4);
   }

@@ -40,7 +40,10 @@ __global__ void __launch_bounds__(256) round_to_bytes(const float* in, unsigned*
   if (!inside) return;
   codes[flat * 8 + (word < 4 ? 2 * word : 2 * word - 7)] = packed;
   const int64_t row = flat / parts, part = flat % parts;
-  if (word == 0) factors[part * rows + row] = make_float2(largest > 1e-30f ? __fdiv_rn(largest, 127.0f) : 0.0f, static_cast<float>(sum));
+  if (word == 0) {
+    const float scale = largest > 1e-30f ? __fdiv_rn(largest, 127.0f) : 0.0f;
+    factors[part * rows + row] = make_float2(scale, __fmul_rn(scale, static_cast<float>(sum)));
+  }
 }
 
 // A block a row.

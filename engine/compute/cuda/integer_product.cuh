@@ -2,6 +2,7 @@
 // chain of roundings: sums over the parts of a chunk in ascending order, then over the chunks.
 #pragma once
 
+#include "engine/compute/cuda/async_copy.cuh"
 #include "engine/compute/cuda/formats.cuh"
 #include "engine/compute/cuda/launch.hpp"
 #include "engine/compute/cuda/matrix_units.cuh"
@@ -17,14 +18,11 @@ struct GroupedWeights {
   int out_cols;  // of one expert, or of all
 };
 
-// What a part adds: `dot` of the codes, with the weight's scale and offset and the input's scale and sum of codes.
+// What a part adds: `codes` is the dot product of the codes, the rest the weight's scale and offset, the input's scale and what its codes sum up to.
 template <TensorType type>
-__device__ __forceinline__ void add_part(float& sum, int dot, float scale, float offset, float input_scale, float input_sum) {
-  using Kind = Format<type>;
-  float codes = __int2float_rn(dot);
-  if constexpr (Kind::code_shift != 0) codes = __fmaf_rn(-static_cast<float>(Kind::code_shift), input_sum, codes);  // exact: below 2^24
+__device__ __forceinline__ void add_part(float& sum, float codes, float scale, float offset, float input_scale, float input_sum) {
   sum = __fmaf_rn(__fmul_rn(scale, input_scale), codes, sum);
-  if constexpr (Kind::has_offsets) sum = __fmaf_rn(-__fmul_rn(offset, input_scale), input_sum, sum);
+  if constexpr (Format<type>::has_offsets) sum = __fmaf_rn(-offset, input_sum, sum);
 }
 
 __device__ __forceinline__ int dot_of_four(const unsigned* word, unsigned x0, unsigned x1, unsigned x2, unsigned x3) {
@@ -49,10 +47,10 @@ __device__ __forceinline__ void add_part_of_inputs(float (&sum)[inputs], const t
     const float2 factor = reinterpret_cast<const float2*>(x.factors)[static_cast<int64_t>(part) * x.rows + input_row[n]];
     const int low = dot_of_four(word, first.x, first.z, second.x, second.z), high = dot_of_four(word + 4, first.y, first.w, second.y, second.w);
     if constexpr (Kind::two_scales) {
-      add_part<type>(sum[n], low, scale, 0, factor.x, factor.y);
-      add_part<type>(sum[n], high, Kind::second_scale(scales, part_in_chunk), 0, factor.x, factor.y);
+      add_part<type>(sum[n], __int2float_rn(low), scale, 0, factor.x, factor.y);
+      add_part<type>(sum[n], __int2float_rn(high), Kind::second_scale(scales, part_in_chunk), 0, factor.x, factor.y);
     } else {
-      add_part<type>(sum[n], low + high, scale, offset, factor.x, factor.y);
+      add_part<type>(sum[n], __int2float_rn(low + high), scale, offset, factor.x, factor.y);
     }
   }
 }
@@ -113,15 +111,78 @@ __global__ void __launch_bounds__(256) integer_product_few(GroupedWeights weight
   }
 }
 
-// Many inputs: a block has 64 weight rows and 64 inputs, a warp 16 rows. Inputs of a chunk lie in shared memory; weights go from the device's memory
-// straight into operands, each lane's words being what it holds of them.
+// A sum of products that starts from this many ends as the bits of a float near 1.5 * 2^23, whose distance from it is the sum: no conversion is needed.
+// |sum| is at most 32 * 127 * 128 < 2^22.
+constexpr int float_bits_of_zero_sum = 0x4b400000;
+__device__ __forceinline__ float float_of_sum(int sum) { return __fsub_rn(__int_as_float(sum), 12582912.0f); }
+
+// Inputs of one chunk in shared memory.
+struct InputTile {
+  static constexpr int pitch = 256 + 32;  // bytes of an input, so that four neighbours' words lie in different banks
+  unsigned char values[tile_inputs * pitch];
+  float2 factors[chunk_parts][tile_inputs];
+};
+
+__device__ __forceinline__ void copy_inputs(InputTile& to, const Inputs& x, const int* rows, int count, int chunk) {
+  const int parts = min(chunk_parts, x.parts - chunk * chunk_parts);
+  for (int i = threadIdx.x; i < count * 16; i += blockDim.x) {
+    const int n = i / 16, piece = i % 16;
+    if (piece >= parts * 2) continue;
+    const uint4* from = reinterpret_cast<const uint4*>(x.values) + (static_cast<int64_t>(rows[n]) * x.parts + chunk * chunk_parts) * 2 + piece;
+    copy_async<16>(to.values + n * InputTile::pitch + piece * 16, from);
+  }
+  for (int i = threadIdx.x; i < parts * tile_inputs; i += blockDim.x) {
+    const int p = i / tile_inputs, n = i % tile_inputs;
+    if (n < count) copy_async<8>(&to.factors[p][n], reinterpret_cast<const float2*>(x.factors) + static_cast<int64_t>(chunk * chunk_parts + p) * x.rows + rows[n]);
+  }
+}
+
+// Adds a part of 16 weight rows times all inputs of the tile. `upper` and `lower` hold the codes of row g and g + 8.
+template <TensorType type>
+__device__ __forceinline__ void add_part_of_tile(float (&sum)[tile_inputs / 8][4], const InputTile& inputs, int used_tiles, int part_in_chunk, int g, int t,
+                                                 const typename Format<type>::Fragment& upper, const typename Format<type>::Fragment& lower,
+                                                 const typename Format<type>::Scales& upper_scales, const typename Format<type>::Scales& lower_scales) {
+  using Kind = Format<type>;
+  unsigned a[4];
+  Kind::pair(upper, t, a[0], a[2]);
+  Kind::pair(lower, t, a[1], a[3]);
+  const float scale[2] = {Kind::scale(upper_scales, part_in_chunk), Kind::scale(lower_scales, part_in_chunk)};
+  const float offset[2] = {Kind::offset(upper_scales, part_in_chunk), Kind::offset(lower_scales, part_in_chunk)};
+#pragma unroll
+  for (int j = 0; j < tile_inputs / 8; ++j) {
+    if (j >= used_tiles) break;  // the same for all lanes
+    const uint2 words = *reinterpret_cast<const uint2*>(inputs.values + (j * 8 + g) * InputTile::pitch + part_in_chunk * 32 + t * 8);
+    const float4 factor = *reinterpret_cast<const float4*>(&inputs.factors[part_in_chunk][j * 8 + 2 * t]);  // of two inputs
+    int dot[4] = {float_bits_of_zero_sum, float_bits_of_zero_sum, float_bits_of_zero_sum, float_bits_of_zero_sum};
+    if constexpr (Kind::two_scales) {
+      const float second[2] = {Kind::second_scale(upper_scales, part_in_chunk), Kind::second_scale(lower_scales, part_in_chunk)};
+      const unsigned first_half[2] = {a[0], a[1]}, second_half[2] = {a[2], a[3]};
+      int rest[4] = {float_bits_of_zero_sum, float_bits_of_zero_sum, float_bits_of_zero_sum, float_bits_of_zero_sum};
+      multiply_bytes(dot, first_half, words.x);
+      multiply_bytes(rest, second_half, words.y);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        add_part<type>(sum[j][i], float_of_sum(dot[i]), scale[i / 2], 0, i % 2 ? factor.z : factor.x, 0);
+        add_part<type>(sum[j][i], float_of_sum(rest[i]), second[i / 2], 0, i % 2 ? factor.z : factor.x, 0);
+      }
+    } else {
+      const unsigned b[2] = {words.x, words.y};
+      multiply_bytes(dot, a, b);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        add_part<type>(sum[j][i], float_of_sum(dot[i]), scale[i / 2], offset[i / 2], i % 2 ? factor.z : factor.x, i % 2 ? factor.w : factor.y);
+      }
+    }
+  }
+}
+
+// Many inputs: a block has 64 weight rows and 64 inputs, a warp 16 rows. Inputs of a chunk lie in shared memory, those of the next are on their way
+// there; weights go from the device's memory straight into operands, each lane's words being what it holds of them.
 template <TensorType type>
 __global__ void __launch_bounds__(128) integer_product_many(GroupedWeights weights, Inputs x, Routes routes, float* out) {
   using Kind = Format<type>;
-  constexpr int tiles = tile_inputs / 8;
-  constexpr int pitch = 256 + 32;  // bytes of an input's chunk, so that four neighbours' words lie in different banks
-  __shared__ __align__(16) unsigned char values[tile_inputs * pitch];
-  __shared__ __align__(16) float2 factors[chunk_parts][tile_inputs];
+  constexpr int tiles = tile_inputs / 8, ahead = 4;
+  __shared__ __align__(16) InputTile inputs[2];
   __shared__ int input_rows[tile_inputs], output_rows[tile_inputs];
 
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
@@ -149,56 +210,26 @@ __global__ void __launch_bounds__(128) integer_product_many(GroupedWeights weigh
 
   float total[tiles][4] = {};
   const int chunks = (x.parts + chunk_parts - 1) / chunk_parts;
+  __syncthreads();  // the rows are known
+  copy_inputs(inputs[0], x, input_rows, used_tiles * 8, 0);
   for (int chunk = 0; chunk < chunks; ++chunk) {
-    const int parts = min(chunk_parts, x.parts - chunk * chunk_parts);
-    __syncthreads();  // the rows are known; nobody reads the last chunk any more
-    for (int i = threadIdx.x; i < used_tiles * 8 * 16; i += 128) {
-      const int n = i / 16, piece = i % 16;
-      if (piece < parts * 2) {
-        const uint4* from = reinterpret_cast<const uint4*>(x.values) + (static_cast<int64_t>(input_rows[n]) * x.parts + chunk * chunk_parts) * 2 + piece;
-        *reinterpret_cast<uint4*>(values + n * pitch + piece * 16) = *from;
-      }
-    }
-    for (int i = threadIdx.x; i < chunk_parts * tile_inputs; i += 128) {
-      const int p = i / tile_inputs, n = i % tile_inputs;
-      if (p < parts) factors[p][n] = reinterpret_cast<const float2*>(x.factors)[static_cast<int64_t>(chunk * chunk_parts + p) * x.rows + input_rows[n]];
-    }
-    __syncthreads();
+    wait_for_copies();
+    __syncthreads();  // this chunk's inputs are all there, and nobody reads the last chunk's any more
+    if (chunk + 1 < chunks) copy_inputs(inputs[(chunk + 1) % 2], x, input_rows, used_tiles * 8, chunk + 1);
 
     const typename Kind::Scales upper_scales = Kind::scales(upper, chunk), lower_scales = Kind::scales(lower, chunk);
     float sum[tiles][4] = {};
-#pragma unroll 2
-    for (int p = 0; p < parts; ++p) {
-      unsigned a[4];
-      Kind::pair(upper, chunk * chunk_parts + p, t, a[0], a[2]);
-      Kind::pair(lower, chunk * chunk_parts + p, t, a[1], a[3]);
-      const float scale[2] = {Kind::scale(upper_scales, p), Kind::scale(lower_scales, p)};
-      const float offset[2] = {Kind::offset(upper_scales, p), Kind::offset(lower_scales, p)};
-      float second[2] = {};
-      if constexpr (Kind::two_scales) second[0] = Kind::second_scale(upper_scales, p), second[1] = Kind::second_scale(lower_scales, p);
+#pragma unroll 1
+    for (int start = 0; start < chunk_parts; start += ahead) {
+      const int first = chunk * chunk_parts + start, count = min(x.parts - first, ahead);
+      typename Kind::Fragment upper_codes[ahead] = {}, lower_codes[ahead] = {};
 #pragma unroll
-      for (int j = 0; j < tiles; ++j) {
-        if (j < used_tiles) {  // the same for all lanes
-          const uint2 words = *reinterpret_cast<const uint2*>(values + (j * 8 + g) * pitch + p * 32 + t * 8);
-          const float4 factor = *reinterpret_cast<const float4*>(&factors[p][j * 8 + 2 * t]);  // scale and sum of two inputs
-          int dot[4] = {};
-          if constexpr (Kind::two_scales) {
-            const unsigned first_half[2] = {a[0], a[1]}, second_half[2] = {a[2], a[3]};
-            int rest[4] = {};
-            multiply_bytes(dot, first_half, words.x);
-            multiply_bytes(rest, second_half, words.y);
+      for (int p = 0; p < ahead; ++p) {
+        if (p < count) upper_codes[p] = Kind::fragment(upper, first + p, t), lower_codes[p] = Kind::fragment(lower, first + p, t);
+      }
 #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-              add_part<type>(sum[j][i], dot[i], scale[i / 2], 0, i % 2 ? factor.z : factor.x, 0);
-              add_part<type>(sum[j][i], rest[i], second[i / 2], 0, i % 2 ? factor.z : factor.x, 0);
-            }
-          } else {
-            const unsigned b[2] = {words.x, words.y};
-            multiply_bytes(dot, a, b);
-#pragma unroll
-            for (int i = 0; i < 4; ++i) add_part<type>(sum[j][i], dot[i], scale[i / 2], offset[i / 2], i % 2 ? factor.z : factor.x, i % 2 ? factor.w : factor.y);
-          }
-        }
+      for (int p = 0; p < ahead; ++p) {
+        if (p < count) add_part_of_tile<type>(sum, inputs[chunk % 2], used_tiles, start + p, g, t, upper_codes[p], lower_codes[p], upper_scales, lower_scales);
       }
     }
 #pragma unroll

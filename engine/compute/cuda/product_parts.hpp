@@ -16,7 +16,7 @@ struct Inputs {
   int rows = 0, parts = 0;
 };
 // bytes   values [rows][parts][8 words], a word being four codes, in the order 0 4 1 5 2 6 3 7 so that words t and t + 4, which a lane of a tensor
-//         core wants together, are neighbours; factors [parts][rows] pairs of floats: the scale, and the sum of the codes
+//         core wants together, are neighbours; factors [parts][rows] pairs of floats: the scale, and the scale times the sum of the codes
 // halves  values [rows][parts][64 bytes: 32 halves, then 64 bytes: 32 halves, what the first left]; factors [rows] floats, powers of two
 // floats  values [rows][parts][32 floats]
 constexpr size_t value_bytes(InputForm form) { return form == InputForm::bytes ? 32 : 128; }  // of a part
