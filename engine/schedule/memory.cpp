@@ -74,10 +74,10 @@ uint64_t available_memory(const std::string& root) {
   return least.value_or(0);
 }
 
-Result<int64_t> fit_context(int64_t asked, int64_t trained, const MemoryNeed& need, uint64_t available) {
+Result<int64_t> fit_context(int64_t asked, int64_t trained, const MemoryNeed& need, uint64_t available, uint64_t percent) {
   const int64_t wanted = asked > 0 ? asked : trained;
   if (available == 0) return wanted;
-  const uint64_t budget = available / 100 * memory_percent;
+  const uint64_t budget = available / 100 * percent;
   const uint64_t fixed = need.weights + need.scratch;
   const uint64_t fitting_blocks = budget > fixed ? (budget - fixed) / std::max<uint64_t>(1, need.kv_block) : 0;
   const uint64_t wanted_blocks = static_cast<uint64_t>((wanted + compute::kv_block_positions - 1) / compute::kv_block_positions);
@@ -87,13 +87,13 @@ Result<int64_t> fit_context(int64_t asked, int64_t trained, const MemoryNeed& ne
   const uint64_t kv_blocks = asked > 0 ? wanted_blocks : 1;
   return Error{"does not fit into memory: weights " + mib(need.weights) + " + scratch " + mib(need.scratch) + " + KV cache " +
                mib(kv_blocks * need.kv_block) + " for a context of " + std::to_string(asked > 0 ? asked : compute::kv_block_positions) +
-               ", but " + std::to_string(memory_percent) + " % of the available " + mib(available) + " is " + mib(budget) +
+               ", but " + std::to_string(percent) + " % of the available " + mib(available) + " is " + mib(budget) +
                (asked > 0 && fitting_blocks > 0
                     ? "; a context of " + std::to_string(fitting_blocks * static_cast<uint64_t>(compute::kv_block_positions)) + " would fit"
                     : std::string())};
 }
 
-Result<CachePlan> plan_caches(const CacheWish& wish, const MemoryNeed& need, uint64_t available) {
+Result<CachePlan> plan_caches(const CacheWish& wish, const MemoryNeed& need, uint64_t available, uint64_t percent) {
   // What is taken for parked conversations without being told: no more bytes than this, nor than so many contexts and states have.
   constexpr uint64_t most_by_choice = uint64_t{4} << 30, most_contexts = 8, most_states = 64;
   constexpr uint64_t state_quarters = 3;                  // of four: a state weighs as much as the KV of thousands of tokens
@@ -101,7 +101,7 @@ Result<CachePlan> plan_caches(const CacheWish& wish, const MemoryNeed& need, uin
   CachePlan plan;
   plan.states = need.state > 0 ? wish.slots * cache::state_slots_per_sequence : 0;
   fixed.scratch += static_cast<uint64_t>(plan.states) * need.state;
-  const Result<int64_t> context = fit_context(wish.context, wish.trained, fixed, available);
+  const Result<int64_t> context = fit_context(wish.context, wish.trained, fixed, available, percent);
   if (!context) return Error{context.error()};
   plan.context = *context;
   const int64_t each = (plan.context + compute::kv_block_positions - 1) / compute::kv_block_positions;
@@ -109,7 +109,7 @@ Result<CachePlan> plan_caches(const CacheWish& wish, const MemoryNeed& need, uin
   plan.blocks = each * wish.slots;
   uint64_t rest = 0;  // bytes that nobody has claimed
   if (available > 0) {
-    const uint64_t budget = available / 100 * memory_percent, taken = fixed.weights + fixed.scratch;
+    const uint64_t budget = available / 100 * percent, taken = fixed.weights + fixed.scratch;
     const uint64_t for_kv = budget > taken ? budget - taken : 0;
     plan.blocks = std::clamp<int64_t>(plan.blocks, each, std::max<int64_t>(each, static_cast<int64_t>(for_kv / kv_block)));
     const uint64_t used = static_cast<uint64_t>(plan.blocks) * kv_block;

@@ -17,12 +17,12 @@ struct MemoryNeed {
   uint64_t kv_block = 0;              // bytes of 64 positions
   uint64_t state = 0;                 // bytes of one recurrent state; 0 = the model has none
 };
-// At most this share of the available memory is planned for.
-inline constexpr uint64_t memory_percent = 80;
+// At most this share of the available memory is planned for: of the machine's, which others use too, or of a device's own.
+inline constexpr uint64_t memory_percent = 80, device_memory_percent = 95;
 
 // The context to run with. `asked` 0 = the largest up to `trained` that fits; a context that was asked for and does not fit is an error
 // with the numbers, as is a model that does not fit at all. `available` 0 = unknown: everything fits.
-Result<int64_t> fit_context(int64_t asked, int64_t trained, const MemoryNeed& need, uint64_t available);
+Result<int64_t> fit_context(int64_t asked, int64_t trained, const MemoryNeed& need, uint64_t available, uint64_t percent = memory_percent);
 
 struct CacheWish {
   int64_t context = 0, trained = 0;  // tokens, as fit_context takes them
@@ -36,6 +36,6 @@ struct CachePlan {
   int64_t parked_blocks = 0;  // most blocks that parked conversations may hold; 0 = none is kept
 };
 // Where the contexts of all slots do not fit, they share what does: a conversation that finds no room waits for another's end.
-Result<CachePlan> plan_caches(const CacheWish& wish, const MemoryNeed& need, uint64_t available);
+Result<CachePlan> plan_caches(const CacheWish& wish, const MemoryNeed& need, uint64_t available, uint64_t percent = memory_percent);
 
 }  // namespace vigil::schedule

@@ -88,8 +88,9 @@ Result<void> Runtime::make_caches() {
   compute::KvShape shape{options_.kv_type, model_->kv_layers(), config.kv_heads, config.head_dim, 0};
   compute::StateShape states = model_->state_shape();
   const MemoryNeed need{model_->weight_bytes(), model_->scratch_bytes(), shape.block_bytes(), states.slot_bytes()};
-  const uint64_t available = backend_->own_memory().value_or(options_.available_bytes);
-  Result<CachePlan> plan = plan_caches({options_.context, config.trained_context, options_.slots, options_.cache_mib}, need, available);
+  const std::optional<uint64_t> own = backend_->own_memory();
+  Result<CachePlan> plan = plan_caches({options_.context, config.trained_context, options_.slots, options_.cache_mib}, need,
+                                       own.value_or(options_.available_bytes), own ? device_memory_percent : memory_percent);
   if (!plan) return Error{plan.error()};
   plan_ = *plan;
   shape.blocks = plan_.blocks;
