@@ -211,6 +211,22 @@ TEST_CASE("blocks of any bits: codes and scales at the ends of their ranges") {
   }
 }
 
+TEST_CASE("BF16 values of any size come back exactly where the row's largest is within 2^31 of them") {
+  const std::vector<std::vector<uint16_t>> rows{
+      {0x0001, 0x8001, 0x007f, 0x0080, 0x00ff, 0x0100, 0x8000, 0x0000},  // subnormal and just above
+      {0x7f7f, 0xff7f, 0x7f00, 0x7000, 0x7080, 0xf081, 0x0000, 0x7eff},  // the largest there is
+      {0x3f80, 0xbf81, 0x3080, 0x3101, 0x3fff, 0x0000, 0x37ff, 0x4000},
+  };
+  std::vector<std::byte> file;
+  for (const auto& row : rows) {
+    for (const uint16_t bits : row) file.insert(file.end(), {static_cast<std::byte>(bits & 255), static_cast<std::byte>(bits >> 8)});
+  }
+  const Weights table(TensorType::bf16, 3, 8, std::move(file));
+  const DeviceArray<float> to(24);
+  compute::cuda::embed(nullptr, table.matrix(), DeviceArray<int32_t>(std::vector<int32_t>{0, 1, 2}).get(), to.get(), 3);
+  CHECK(to.to_host() == table.values());
+}
+
 TEST_CASE("which types have a kernel") {
   for (const TensorType type : types()) CHECK(compute::cuda::has_product_kernel(type));
   for (const TensorType type : {TensorType::q4_1, TensorType::q2_k, TensorType::iq2_xxs, TensorType::nvfp4, TensorType::i32}) {

@@ -126,7 +126,7 @@ void put_q5_k(RowOfGroup& to, size_t chunk, const std::byte* block) {
   for (size_t p = 0; p < 8; ++p) {
     put_nibbles(to, chunk * 8 + p, one_side(block + 48 + p / 2 * 32, p % 2 * 4));
     uint32_t fifth = 0;
-    for (size_t j = 0; j < 32; ++j) fifth |= (static_cast<uint32_t>(load_u8(block + 16 + j)) >> p & 1u) << (j % 4 * 8 + j / 4);
+    for (size_t k = 0; k < 8; ++k) fifth |= (load_u32(block + 16 + 4 * k) >> p & 0x01010101u) << k;
     to.extras(chunk, p * 4, &fifth, 4);
   }
 }
@@ -138,9 +138,7 @@ void put_q6_k(RowOfGroup& to, size_t chunk, const std::byte* block) {
     const size_t half = p / 4, quarter = p % 4;
     put_nibbles(to, chunk * 8 + p, one_side(block + half * 64 + quarter % 2 * 32, static_cast<unsigned>(quarter / 2 * 4)));
     uint32_t upper[2] = {0, 0};
-    for (size_t j = 0; j < 32; ++j) {
-      upper[j / 16] |= (static_cast<uint32_t>(load_u8(block + 128 + half * 32 + j)) >> (2 * quarter) & 3u) << (j % 4 * 8 + j % 16 / 4 * 2);
-    }
+    for (size_t k = 0; k < 8; ++k) upper[k / 4] |= (load_u32(block + 128 + half * 32 + 4 * k) >> (2 * quarter) & 0x03030303u) << (k % 4 * 2);
     to.extras(chunk, p * 8, upper, 8);
   }
 }
@@ -172,25 +170,39 @@ void put_superblocks(TensorType type, RowOfGroup& to, size_t parts, const std::b
 
 size_t parts_of(int64_t cols) { return static_cast<size_t>(cols + part_columns - 1) / part_columns; }
 
+// A BF16 value over 2^(exponent - 127), as a half. Common values need no arithmetic: three bits more of mantissa and another exponent.
+uint16_t scaled_half(uint16_t bits, int exponent) {
+  const int own = bits >> 7 & 255, scaled = own - exponent + 15;
+  if (own > 0 && scaled >= 1 && scaled <= 30) return static_cast<uint16_t>((bits & 0x8000) | scaled << 10 | (bits & 127) << 3);
+  return cpu::float_to_half(std::ldexp(cpu::bfloat_to_float(bits), 127 - exponent));
+}
+
 void put_halves(TensorType type, size_t row, int64_t cols, const std::byte* from, std::byte* group) {
   float factor = 1;
+  int exponent = 127;
   if (type == TensorType::bf16) {
-    float largest = 0;
-    for (int64_t i = 0; i < cols; ++i) largest = std::max(largest, std::fabs(cpu::bfloat_to_float(load_u16(from + 2 * i))));
+    uint16_t largest = 0;
+    for (int64_t i = 0; i < cols; ++i) largest = std::max(largest, static_cast<uint16_t>(load_u16(from + 2 * i) & 0x7fff));
     // The largest comes to lie between 2^14 and 2^15; without a finite one there is nothing to scale.
-    if (largest > 0 && std::isfinite(largest)) factor = std::ldexp(1.0f, std::max(std::ilogb(largest) - 14, -126));
+    if (largest > 0 && largest < 0x7f80) exponent = std::max((largest >> 7) - 14, 1);
+    factor = std::bit_cast<float>(static_cast<uint32_t>(exponent) << 23);
   }
-  for (int64_t i = 0; i < cols; ++i) {
-    uint16_t half = load_u16(from + 2 * i);
-    if (type == TensorType::bf16) half = cpu::float_to_half(cpu::bfloat_to_float(half) / factor);
-    const size_t part = static_cast<size_t>(i) / part_columns, place = static_cast<size_t>(i) % part_columns;
-    std::memcpy(group + (part * 8 + row) * 64 + place * 2, &half, 2);
+  for (size_t first = 0; first < static_cast<size_t>(cols); first += part_columns) {
+    uint16_t halves[part_columns] = {};
+    const size_t count = std::min<size_t>(part_columns, static_cast<size_t>(cols) - first);
+    std::memcpy(halves, from + 2 * first, 2 * count);
+    if (type == TensorType::bf16) {
+      for (size_t i = 0; i < count; ++i) halves[i] = scaled_half(halves[i], exponent);
+    }
+    std::memcpy(group + (first / part_columns * 8 + row) * 64, halves, sizeof halves);
   }
   std::memcpy(group + parts_of(cols) * 512 + row * 4, &factor, 4);
 }
 
 void put_floats(size_t row, int64_t cols, const std::byte* from, std::byte* group) {
-  for (size_t i = 0; i < static_cast<size_t>(cols); ++i) std::memcpy(group + (i / 4 * 8 + row) * 16 + i % 4 * 4, from + 4 * i, 4);
+  for (size_t i = 0; i < static_cast<size_t>(cols); i += 4) {
+    std::memcpy(group + (i / 4 * 8 + row) * 16, from + 4 * i, 4 * std::min<size_t>(4, static_cast<size_t>(cols) - i));
+  }
 }
 
 size_t group_bytes(TensorType type, int64_t cols) {
