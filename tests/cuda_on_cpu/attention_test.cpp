@@ -200,6 +200,18 @@ TEST_CASE("a row's attention has the same bits in any step and in either form") 
   }
 }
 
+TEST_CASE("a row of many KV blocks is shared out more than once around") {
+  const Heads heads{2, 1, 8, 8};
+  const std::vector<int64_t> lengths{64 * 66 + 5, 64 * 64};  // 64 blocks of threads share the first one's 67 KV blocks
+  const Scene scene(heads, KvType::f16, RopeKind::half_split, lengths);
+  const std::vector<Place> rows{{0, lengths[0] - 1, 0}, {1, lengths[1] - 1, 0}, {0, 64 * 65, 0}};
+  for (const int64_t window : {0, 64 * 65}) {
+    const Floats shared_out = scene.attend(rows, window, {}, scene.partial_floats(3));
+    CHECK(worst_difference(shared_out, scene.expected(rows, window, {})) < 1e-3);
+    CHECK(scene.attend(rows, window, {}, 0) == shared_out);
+  }
+}
+
 TEST_CASE("rows of a picture see ahead of themselves") {
   const Heads heads{4, 2, 32, 32};
   const std::vector<int64_t> lengths{70, 20};
