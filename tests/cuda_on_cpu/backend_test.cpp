@@ -183,7 +183,7 @@ TEST_CASE("a slow device is waited for, and every op is counted when it is done"
 TEST_CASE("weights are read once, let go as they are read, and can be given up") {
   TinyLlama tiny;
   const auto backend = on_device();
-  const int64_t rows = 12000, cols = 512;
+  const int64_t rows = 20000, cols = 1024;
   const std::vector<std::byte> big = gguf::q8_0_bytes(some_floats(static_cast<size_t>(rows * cols))), small = gguf::f32_bytes(some_floats(64));
   const auto table = backend->bind("token_embd.weight", gguf::TensorType::q8_0, rows, cols, big, WeightUse::lookup);
   const size_t one = cuda_on_cpu::allocated_bytes();

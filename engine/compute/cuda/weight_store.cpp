@@ -1,18 +1,21 @@
-// Two pieces of pinned memory in turn: one is filled from the file while the other is copied to the device.
+// Two pieces of pinned memory in turn: one is filled from the file, by all cores, while the other is copied to the device.
 #include "engine/compute/cuda/weight_store.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
+#include "engine/compute/cpu/cores.hpp"
 #include "engine/compute/cpu/dequantise.hpp"
 #include "engine/compute/cpu/half.hpp"
+#include "engine/compute/cpu/worker_team.hpp"
 #include "engine/compute/cuda/products.hpp"
 
 namespace vigil::compute::cuda {
 namespace {
 
-constexpr size_t piece_bytes = size_t{4} << 20;
+constexpr size_t piece_bytes = size_t{16} << 20;
+constexpr int most_threads = 16;  // more read no faster
 
 }  // namespace
 
@@ -79,16 +82,24 @@ bool WeightStore::upload(const Stream& stream, const Clock& clock, const std::fu
   };
   std::array<Side, 2> sides{Side{PinnedMemory(piece), {}}, Side{PinnedMemory(piece), {}}};
   for (Side& side : sides) side.copied.record(stream);
+  cpu::WorkerTeam team(std::clamp(cpu::cores_of(cpu::usable_processors()), 1, most_threads));
   size_t turn = 0, done = 0;
   for (const Entry& entry : entries_) {
     const int64_t rows = entry.weight.rows;
     const int64_t groups = std::max<int64_t>(1, static_cast<int64_t>(piece / bytes_of(entry.weight, group_rows)));
     for (int64_t first = 0; first < rows; first += groups * group_rows) {
-      if (!progress(static_cast<double>(done) / static_cast<double>(std::max<uint64_t>(1, file_bytes_)))) return false;
+      if (!progress(static_cast<double>(done) / static_cast<double>(std::max<uint64_t>(1, file_bytes_)))) {
+        for (Side& side : sides) wait_for(side.copied, clock);  // which may still read the memory that goes now
+        return false;
+      }
       const int64_t count = std::min(groups * group_rows, rows - first);
       Side& side = sides[turn++ % sides.size()];
       wait_for(side.copied, clock);
-      make_rows(entry, first, count, side.memory.get());
+      team.run([&](int index) {
+        const int64_t all = (count + group_rows - 1) / group_rows;
+        const int64_t begin = all * index / team.size() * group_rows, end = std::min(count, all * (index + 1) / team.size() * group_rows);
+        if (begin < end) make_rows(entry, first + begin, end - begin, side.memory.get() + bytes_of(entry.weight, begin));
+      });
       need(cudaMemcpyAsync(entry.memory.get() + bytes_of(entry.weight, first), side.memory.get(), bytes_of(entry.weight, count), cudaMemcpyHostToDevice,
                            stream.get()),
            "copying weights");
