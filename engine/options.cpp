@@ -31,6 +31,10 @@ Result<void> apply(Options& options, std::string_view flag, std::string_view val
     options.model = std::string(value);
     return {};
   }
+  if (flag == "--draft-model") {
+    options.runtime.draft_model = std::string(value);
+    return {};
+  }
   if (flag == "--context") return take(0, max_context, [&](int64_t n) { options.runtime.context = n; });
   if (flag == "--threads") return take(0, 1024, [&](int64_t n) { options.runtime.backend.threads = static_cast<int>(n); });
   if (flag == "--step-ms") return take(1, 60'000, [&](int64_t n) { options.step_ms = static_cast<double>(n); });
@@ -56,6 +60,7 @@ Result<void> apply(Options& options, std::string_view flag, std::string_view val
 Result<Options> parse_options(std::span<const std::string_view> arguments) {
   Options options;
   options.runtime.slots = default_slots;
+  bool speculates = false;
   for (size_t i = 0; i < arguments.size(); ++i) {
     std::string_view flag = arguments[i], value;
     const size_t equals = flag.find('=');
@@ -67,9 +72,12 @@ Result<Options> parse_options(std::span<const std::string_view> arguments) {
     } else {
       return Error{"flag '" + std::string(flag) + "' needs a value"};
     }
+    speculates |= flag == "--speculate";
     if (Result<void> applied = apply(options, flag, value); !applied) return Error{applied.error()};
   }
   if (options.model.empty()) return Error{"--model FILE.gguf is needed"};
+  if (!options.runtime.draft_model.empty() && !speculates) options.runtime.speculate = default_draft_guesses;
+  if (!options.runtime.draft_model.empty() && options.runtime.speculate == 0) return Error{"--draft-model needs a --speculate above 0"};
   return options;
 }
 

@@ -116,7 +116,7 @@ class Server {
       std::fprintf(stderr, "vigil-engine: a context of %lld is above the %lld that the model was trained with\n",
                    static_cast<long long>(runtime.context()), static_cast<long long>(model.config().trained_context));
     }
-    say(protocol::Info{{{"context", std::to_string(runtime.context())},
+    protocol::Info info{{{"context", std::to_string(runtime.context())},
                         {"kv", std::string(compute::name_of(options_.runtime.kv_type))},
                         {"slots", std::to_string(runtime.slots())},
                         {"speculate", std::to_string(runtime.speculate())},
@@ -128,7 +128,15 @@ class Server {
                         {"kv_mib", mib(runtime.kv().shape.bytes())},
                         {"states_mib", mib(model.state_shape().slot_bytes() * static_cast<uint64_t>(runtime.plan().states))},
                         {"parked_mib", mib(static_cast<uint64_t>(runtime.plan().parked_blocks) * runtime.kv().shape.block_bytes())},
-                        {"scratch_mib", mib(model.scratch_bytes())}}});
+                        {"scratch_mib", mib(model.scratch_bytes())}}};
+    if (schedule::Runtime* draft = runtime.draft()) {
+      info.values.insert(info.values.end(), {{"draft_architecture", draft->model().config().architecture},
+                                           {"draft_context", std::to_string(draft->context())},
+                                           {"draft_weights_mib", mib(draft->model().weight_bytes())},
+                                           {"draft_kv_mib", mib(draft->kv().shape.bytes())},
+                                           {"draft_scratch_mib", mib(draft->model().scratch_bytes())}});
+    }
+    say(std::move(info));
     for (const std::string& note : runtime.backend().notes()) say(protocol::Info{{{"note", note}}});
     protocol::Ready ready;
     ready.context = runtime.context();
@@ -147,7 +155,18 @@ class Server {
     while (queue_.wait()) {
       do scheduler.step();
       while (!scheduler.idle() && !queue_.closed());
+      if (runtime.speculate() > 0) tell(scheduler.tally());
     }
+  }
+
+  // How guessing has fared since the start: whoever chose the flags wants to know.
+  void tell(const schedule::GuessTally& tally) {
+    say(protocol::Info{{{"steps", std::to_string(tally.steps)},
+                        {"tokens", std::to_string(tally.tokens)},
+                        {"looked_up", std::to_string(tally.looked_up)},
+                        {"looked_up_right", std::to_string(tally.looked_up_right)},
+                        {"drafted", std::to_string(tally.drafted)},
+                        {"drafted_right", std::to_string(tally.drafted_right)}}});
   }
 
   void beat(const std::atomic<uint64_t>& steps) {

@@ -23,7 +23,7 @@ double milliseconds(Duration duration) { return std::round(seconds(duration) * 1
 Answer::Answer(Runtime& runtime, Request request, std::shared_ptr<sample::GrammarMasks> masks, TimePoint started)
     : runtime_(runtime), request_(std::move(request)), started_(started), known_(request_.ids),
       sampler_(request_.settings, request_.settings.seed ? 0 : fresh_entropy()),
-      constraint_(request_.constraint, std::move(masks), runtime.end_ids()), draft_(runtime.speculate()) {
+      constraint_(request_.constraint, std::move(masks), runtime.end_ids()), look_up_length_(runtime.speculate()), draft_length_(runtime.speculate()) {
   if (request_.embed) pooled_.assign(static_cast<size_t>(runtime.model().config().width), 0.0);
   else scores_.resize(static_cast<size_t>(runtime.model().vocabulary()));
 }
@@ -36,15 +36,30 @@ Part Answer::read(int64_t count) {
   return part;
 }
 
-Part Answer::generate(bool guess) {
+// The prompt's own last token may be the one that is left; guessing begins behind it.
+int64_t Answer::guess_room() const {
+  if (reading() || !prompt_read()) return 0;
+  return std::max<int64_t>(0, std::min(request_.max_new - generated_, runtime_.context() - static_cast<int64_t>(known_.size())) - 1);
+}
+
+bool Answer::draftable() const { return guess_room() > 0 && !request_.pictures; }
+
+int64_t Answer::wanted_guesses() const { return guesses_.empty() && draftable() ? std::min(draft_length_.next(), guess_room()) : 0; }
+
+void Answer::look_ahead() {
+  guesses_ = look_up(known_, std::min(look_up_length_.next(), guess_room()));
+  guesses_.erase(std::find_if(guesses_.begin(), guesses_.end(), [](TokenId id) { return id < 0; }), guesses_.end());  // nobody says a picture
+  drafted_ = false;
+}
+
+void Answer::suggest(std::vector<TokenId> guesses) {
+  guesses_ = std::move(guesses);
+  drafted_ = true;
+}
+
+Part Answer::generate(Guesses guesses) {
   rows_.assign(1, known_.back());
-  // The prompt's own last token may be the one that is left; guessing begins behind it.
-  const int64_t room = std::min(request_.max_new - generated_, runtime_.context() - static_cast<int64_t>(known_.size())) - 1;
-  if (guess && prompt_read() && room > 0) {
-    const std::vector<TokenId> guesses = look_up(known_, std::min(draft_.next(), room));
-    const auto picture = std::find_if(guesses.begin(), guesses.end(), [](TokenId id) { return id < 0; });  // nobody says a picture
-    rows_.insert(rows_.end(), guesses.begin(), picture);
-  }
+  if (guesses == Guesses::with) rows_.insert(rows_.end(), guesses_.begin(), guesses_.end());
   Part part{sequence.get(), rows_, request_.pictures.get()};
   part.scores = request_.max_new > 0 ? static_cast<int64_t>(rows_.size()) : 0;
   return part;
@@ -79,6 +94,8 @@ std::optional<protocol::EngineEvent> Answer::choose(const Part& part, TimePoint 
   const int64_t most = std::min(request_.max_new, runtime_.context() - prompt());
   const std::span<const TokenId> guesses = part.tokens.last(static_cast<size_t>(std::max<int64_t>(part.scores - 1, 0)));
   int64_t right = 0;
+  guesses_.clear();  // those behind what is known now are others
+  if (part.scores > 0) ++tally_.steps;
   for (int64_t s = 0; s < part.scores && generated_ < most; ++s) {
     protocol::Token token;
     runtime_.read_scores(part.first_score + s, scores_);
@@ -86,20 +103,37 @@ std::optional<protocol::EngineEvent> Answer::choose(const Part& part, TimePoint 
     if (request_.settings.logprobs) raw = scores_;
     const Result<std::optional<TokenId>> picked = next_token();
     if (!picked) return protocol::EngineError{picked.error()};
-    if (!*picked || runtime_.ends(**picked)) return done("stop", now);
+    if (!*picked || runtime_.ends(**picked)) {
+      count_guesses(static_cast<int64_t>(guesses.size()), right);
+      return done("stop", now);
+    }
     const TokenId id = token.id = **picked;
     if (Result<void> fits = constraint_.accept(id); !fits) return protocol::EngineError{fits.error()};
     if (request_.settings.logprobs) sample::add_logprobs(raw, *request_.settings.logprobs, token);
     known_.push_back(id);
     ++generated_;
+    ++tally_.tokens;
     emit(std::move(token));
     if (s + 1 == part.scores || guesses[static_cast<size_t>(s)] != id || generated_ == most) break;
     sequence->commit(std::span(&id, 1));  // computed already, since the guess was right
     ++right;
   }
-  draft_.finished(static_cast<int64_t>(guesses.size()), right);
+  count_guesses(static_cast<int64_t>(guesses.size()), right);
   if (generated_ >= most) return done("length", now);
   return std::nullopt;
+}
+
+void Answer::count_guesses(int64_t guessed, int64_t right) {
+  (drafted_ ? draft_length_ : look_up_length_).finished(guessed, right);
+  (drafted_ ? tally_.drafted : tally_.looked_up) += guessed;
+  (drafted_ ? tally_.drafted_right : tally_.looked_up_right) += right;
+}
+
+GuessTally& GuessTally::operator+=(const GuessTally& other) {
+  steps += other.steps, tokens += other.tokens;
+  looked_up += other.looked_up, looked_up_right += other.looked_up_right;
+  drafted += other.drafted, drafted_right += other.drafted_right;
+  return *this;
 }
 
 Result<std::optional<TokenId>> Answer::next_token() {

@@ -20,6 +20,14 @@
 
 namespace vigil::schedule {
 
+// How an answer came about. Without guesses there is a step for every token.
+struct GuessTally {
+  int64_t steps = 0, tokens = 0;                    // steps that gave tokens
+  int64_t looked_up = 0, looked_up_right = 0;       // guesses from what the text repeats, and those that came true
+  int64_t drafted = 0, drafted_right = 0;           // from a draft model
+  GuessTally& operator+=(const GuessTally& other);
+};
+
 class Answer {
  public:
   using Emit = std::function<void(protocol::EngineEvent)>;
@@ -36,9 +44,19 @@ class Answer {
   bool reading() const { return left() > 1 || request_.embed.has_value(); }
   bool prompt_read() const { return prefilled_.has_value(); }
 
-  // Its share of the next step: `count` of the tokens that are left, or the one that is left and some guesses behind it.
+  // Its share of the next step: `count` of the tokens that are left, or the one that is left and, if so wished, the guesses behind it.
   Part read(int64_t count);
-  Part generate(bool guess);
+  enum class Guesses { with, without };
+  Part generate(Guesses guesses);
+
+  // Guesses for the next step, while it generates: what the text itself repeats, or else what a draft model says: at most wanted_guesses(), 0 when the
+  // text itself had some. They are only guesses: what comes is chosen as if there were none.
+  void look_ahead();
+  int64_t wanted_guesses() const;
+  void suggest(std::vector<TokenId> guesses);
+  bool draftable() const;  // a draft model may come to guess for it
+
+  const GuessTally& tally() const { return tally_; }
 
   // Said once, when the first share is about to be computed.
   void announce(const Emit& emit);
@@ -51,6 +69,8 @@ class Answer {
   protocol::EngineEvent done(const char* finish, TimePoint now) const;
   std::optional<protocol::EngineEvent> choose(const Part& part, TimePoint now, const Emit& emit);
   Result<std::optional<TokenId>> next_token();
+  int64_t guess_room() const;
+  void count_guesses(int64_t guessed, int64_t right);
   void pool(const Part& part, int64_t first);
   protocol::EngineEvent vector(TimePoint now, const Emit& emit) const;
 
@@ -60,7 +80,10 @@ class Answer {
   std::vector<TokenId> known_;
   sample::Sampler sampler_;
   sample::Constraint constraint_;
-  DraftLength draft_;
+  DraftLength look_up_length_, draft_length_;
+  std::vector<TokenId> guesses_;  // for the next step
+  bool drafted_ = false;          // where they are from
+  GuessTally tally_;
   std::vector<TokenId> rows_;     // of a generating step: the token, then the guesses
   std::vector<float> scores_;     // [vocabulary], or hidden states
   std::vector<double> pooled_;    // [width] of an embedding

@@ -13,6 +13,7 @@ class ChunkSizer {
   ChunkSizer(double step_ms, int64_t max_tokens) : step_ms_(step_ms), max_tokens_(max_tokens), tokens_(std::min(first_tokens, max_tokens)) {}
 
   int64_t tokens() const { return tokens_; }
+  void aim(double step_ms) { step_ms_ = step_ms; }       // from the next measurement on
   double per_token_ms() const { return per_token_ms_; }  // of the last chunk; 0 before the first
 
   // A chunk of `tokens` took `ms`. Grows at most fourfold at a time: one lucky measurement must not make a chunk of many seconds.
@@ -27,7 +28,7 @@ class ChunkSizer {
  private:
   static constexpr int64_t first_tokens = 8;
   static constexpr int64_t growth = 4;
-  const double step_ms_;
+  double step_ms_;
   const int64_t max_tokens_;
   int64_t tokens_;
   double per_token_ms_ = 0;

@@ -12,6 +12,12 @@
 namespace vigil::schedule {
 namespace {
 
+// Blocks that fit into `room` bytes when each of the first `most_drafted` has one of the draft model's beside it.
+uint64_t fitting(uint64_t room, const MemoryNeed& need, uint64_t most_drafted) {
+  const uint64_t block = std::max<uint64_t>(1, need.kv_block), paired = room / (block + need.draft.kv_block);
+  return paired <= most_drafted ? paired : (room - most_drafted * need.draft.kv_block) / block;
+}
+
 std::optional<uint64_t> number_in(const std::string& path) {
   std::ifstream file(path);
   std::string word;
@@ -78,16 +84,18 @@ Result<int64_t> fit_context(int64_t asked, int64_t trained, const MemoryNeed& ne
   const int64_t wanted = asked > 0 ? asked : trained;
   if (available == 0) return wanted;
   const uint64_t budget = available / 100 * percent;
-  const uint64_t fixed = need.weights + need.scratch;
-  const uint64_t fitting_blocks = budget > fixed ? (budget - fixed) / std::max<uint64_t>(1, need.kv_block) : 0;
+  const uint64_t fixed = need.weights + need.scratch + need.draft.fixed, most_drafted = static_cast<uint64_t>(need.draft.most_blocks);
+  const uint64_t fitting_blocks = budget > fixed ? fitting(budget - fixed, need, most_drafted) : 0;
   const uint64_t wanted_blocks = static_cast<uint64_t>((wanted + compute::kv_block_positions - 1) / compute::kv_block_positions);
   if (wanted_blocks <= fitting_blocks) return wanted;
   if (asked == 0 && fitting_blocks > 0) return static_cast<int64_t>(fitting_blocks) * compute::kv_block_positions;
   const auto mib = [](uint64_t bytes) { return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB"; };
   const uint64_t kv_blocks = asked > 0 ? wanted_blocks : 1;
+  const uint64_t draft = need.draft.fixed + std::min(kv_blocks, most_drafted) * need.draft.kv_block;
   return Error{"does not fit into memory: weights " + mib(need.weights) + " + scratch " + mib(need.scratch) + " + KV cache " +
                mib(kv_blocks * need.kv_block) + " for a context of " + std::to_string(asked > 0 ? asked : compute::kv_block_positions) +
-               ", but " + std::to_string(percent) + " % of the available " + mib(available) + " is " + mib(budget) +
+               (draft > 0 ? " + draft model " + mib(draft) : std::string()) + ", but " + std::to_string(percent) + " % of the available " +
+               mib(available) + " is " + mib(budget) +
                (asked > 0 && fitting_blocks > 0
                     ? "; a context of " + std::to_string(fitting_blocks * static_cast<uint64_t>(compute::kv_block_positions)) + " would fit"
                     : std::string())};
@@ -107,14 +115,17 @@ Result<CachePlan> plan_caches(const CacheWish& wish, const MemoryNeed& need, uin
   const int64_t each = (plan.context + compute::kv_block_positions - 1) / compute::kv_block_positions;
   const uint64_t kv_block = std::max<uint64_t>(1, need.kv_block);
   plan.blocks = each * wish.slots;
+  const int64_t most_drafted = std::min(each, need.draft.most_blocks) * wish.slots;
   uint64_t rest = 0;  // bytes that nobody has claimed
   if (available > 0) {
-    const uint64_t budget = available / 100 * percent, taken = fixed.weights + fixed.scratch;
+    const uint64_t budget = available / 100 * percent, taken = fixed.weights + fixed.scratch + need.draft.fixed;
     const uint64_t for_kv = budget > taken ? budget - taken : 0;
-    plan.blocks = std::clamp<int64_t>(plan.blocks, each, std::max<int64_t>(each, static_cast<int64_t>(for_kv / kv_block)));
-    const uint64_t used = static_cast<uint64_t>(plan.blocks) * kv_block;
+    plan.blocks = std::clamp<int64_t>(plan.blocks, each, std::max<int64_t>(each, static_cast<int64_t>(fitting(for_kv, need, static_cast<uint64_t>(most_drafted)))));
+    const uint64_t drafted = static_cast<uint64_t>(std::min(plan.blocks, most_drafted));
+    const uint64_t used = static_cast<uint64_t>(plan.blocks) * kv_block + drafted * need.draft.kv_block;
     rest = for_kv > used ? for_kv - used : 0;
   }
+  plan.draft_blocks = std::min(plan.blocks, most_drafted);
   const uint64_t useful = most_contexts * static_cast<uint64_t>(each) * kv_block + most_states * need.state;
   uint64_t cache = std::min(useful, available > 0 ? std::min(rest / 4, most_by_choice) : most_by_choice);
   if (wish.cache_mib > 0) {

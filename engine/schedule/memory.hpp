@@ -12,10 +12,17 @@ namespace vigil::schedule {
 // `root` stands before /proc and /sys, for tests.
 uint64_t available_memory(const std::string& root = "");
 
+// A smaller model that guesses for the first, if there is one. Its KV cache grows with the first's.
+struct DraftNeed {
+  uint64_t fixed = 0;       // bytes of weights and scratch
+  uint64_t kv_block = 0;    // bytes of 64 positions
+  int64_t most_blocks = 0;  // that one sequence can fill
+};
 struct MemoryNeed {
   uint64_t weights = 0, scratch = 0;  // bytes
   uint64_t kv_block = 0;              // bytes of 64 positions
   uint64_t state = 0;                 // bytes of one recurrent state; 0 = the model has none
+  DraftNeed draft = {};
 };
 // At most this share of the available memory is planned for: of the machine's, which others use too, or of a device's own.
 inline constexpr uint64_t memory_percent = 80, device_memory_percent = 95;
@@ -34,6 +41,7 @@ struct CachePlan {
   int64_t blocks = 0;         // KV blocks: a context for each slot if they fit, one at least, and some for parked conversations
   int64_t states = 0;         // slots of recurrent state
   int64_t parked_blocks = 0;  // most blocks that parked conversations may hold; 0 = none is kept
+  int64_t draft_blocks = 0;   // of the draft model's KV: as many as the slots can fill, and none for parked conversations
 };
 // Where the contexts of all slots do not fit, they share what does: a conversation that finds no room waits for another's end.
 Result<CachePlan> plan_caches(const CacheWish& wish, const MemoryNeed& need, uint64_t available, uint64_t percent = memory_percent);

@@ -7,6 +7,7 @@
 #include "engine/gguf/vocabulary.hpp"
 #include "engine/schedule/memory.hpp"
 #include "engine/schedule/model_source.hpp"
+#include "engine/schedule/vocabulary_match.hpp"
 
 namespace vigil::schedule {
 namespace {
@@ -46,6 +47,8 @@ Result<Words> find_words(const gguf::File& file, int64_t vocabulary) {
   return words;
 }
 
+int64_t blocks_for(int64_t tokens) { return (tokens + compute::kv_block_positions - 1) / compute::kv_block_positions; }
+
 size_t bytes_of(const model::Files& files) {
   size_t sum = 0;
   for (const model::FilePart& part : files.parts()) sum += part.bytes.size();
@@ -55,48 +58,97 @@ size_t bytes_of(const model::Files& files) {
 }  // namespace
 
 Result<std::unique_ptr<Runtime>> Runtime::make(const model::Files& files, const RuntimeOptions& options, const Progress& progress,
-                                               const Release& release) {
+                                               const Release& release, const model::Files* draft) {
   if (Result<void> known = model::check_architecture(files.metadata()); !known) return Error{known.error()};
-  std::unique_ptr<Runtime> runtime(new Runtime);
   compute::BackendOptions backend_options = options.backend;
-  if (backend_options.threads == 0 && bytes_of(files) < one_thread_bytes) backend_options.threads = 1;
+  const size_t bytes = bytes_of(files) + (draft != nullptr ? bytes_of(*draft) : 0);
+  if (backend_options.threads == 0 && bytes < one_thread_bytes) backend_options.threads = 1;
   Result<std::unique_ptr<compute::Backend>> backend = compute::make_backend(backend_options);
   if (!backend) return Error{backend.error()};
-  runtime->backend_ = std::move(*backend);
 
-  const compute::StepLimits limits{options.step_rows + options.slots * (1 + options.speculate),
-                                   std::max(options.outputs, options.slots * (1 + options.speculate)), options.slots, 0};
+  Result<std::unique_ptr<Runtime>> made = bind(files, options, std::move(*backend));
+  if (!made) return Error{made.error()};
+  Runtime& runtime = **made;
+  if (draft != nullptr && runtime.speculate() > 0) {
+    if (Result<void> bound = runtime.bind_draft(files, *draft); !bound) return Error{"draft model " + options.draft_model + ": " + bound.error()};
+  }
+  if (Result<void> planned = runtime.plan_memory(); !planned) return Error{planned.error()};
+  for (Runtime* each : {&runtime, runtime.draft()}) {
+    if (each == nullptr) continue;
+    Result<void> room = each->make_caches();
+    if (room) room = each->reserve_largest_step();
+    if (!room) return Error{(each == &runtime ? "" : "draft model " + options.draft_model + ": ") + room.error()};
+  }
+
+  Result<Words> words = find_words(files.metadata(), runtime.model_->vocabulary());
+  if (!words) return Error{words.error()};
+  runtime.end_ids_ = std::move(words->end_ids);
+  runtime.knows_tokens_ = words->known;
+  runtime.token_texts_ = std::move(words->texts);
+  if (!runtime.backend_->prepare(progress, release)) return Error{"the load was stopped"};
+  return made;
+}
+
+// The model, and nothing but its weights and activations.
+Result<std::unique_ptr<Runtime>> Runtime::bind(const model::Files& files, const RuntimeOptions& options, std::shared_ptr<compute::Backend> backend) {
+  std::unique_ptr<Runtime> runtime(new Runtime);
+  runtime->options_ = options;
+  runtime->backend_ = std::move(backend);
+  const compute::StepLimits limits{runtime->most_rows(), runtime->most_outputs(), options.slots, 0};
   Result<std::unique_ptr<model::Model>> model = model::make_model(files, *runtime->backend_, limits);
   if (!model) return Error{model.error()};
   runtime->model_ = std::move(*model);
-  runtime->options_ = options;
-  if (runtime->model_->state_shape().layers > 0) runtime->options_.speculate = 0;  // a state cannot be cut back behind a wrong guess
-  if (Result<void> made = runtime->make_caches(); !made) return Error{made.error()};
-  if (Result<void> reserved = runtime->reserve_largest_step(); !reserved) return Error{reserved.error()};
-
-  Result<Words> words = find_words(files.metadata(), runtime->model_->vocabulary());
-  if (!words) return Error{words.error()};
-  runtime->end_ids_ = std::move(words->end_ids);
-  runtime->knows_tokens_ = words->known;
-  runtime->token_texts_ = std::move(words->texts);
-  if (!runtime->backend_->prepare(progress, release)) return Error{"the load was stopped"};
+  if (runtime->model_->state_shape().layers > 0 && options.speculate > 0) {
+    runtime->options_.speculate = 0;
+    runtime->backend_->add_note("guessing ahead is off: the recurrent state of " + runtime->model_->config().architecture +
+                                " cannot be cut back behind a wrong guess");
+  }
   return runtime;
 }
 
-Result<void> Runtime::make_caches() {
+Result<void> Runtime::bind_draft(const model::Files& files, const model::Files& draft) {
+  if (Result<void> same = check_same_vocabulary(files, draft); !same) return same;
+  RuntimeOptions options = options_;
+  options.speculate = 0;
+  options.outputs = 1;
+  options.step_rows = std::max(options_.step_rows, options_.slots * (1 + options_.speculate));  // it reads what was guessed, and what came of it
+  Result<std::unique_ptr<Runtime>> bound = bind(draft, options, backend_);
+  if (!bound) return Error{bound.error()};
+  const model::Model& model = (*bound)->model();
+  if (model.state_shape().layers > 0) {
+    return Error{"the recurrent state of " + model.config().architecture + " cannot be cut back behind a wrong guess, so it cannot guess"};
+  }
+  draft_ = std::move(*bound);
+  return {};
+}
+
+compute::KvShape Runtime::kv_shape() const {
   const model::Config& config = model_->config();
-  compute::KvShape shape{options_.kv_type, model_->kv_layers(), config.kv_heads, config.head_dim, 0};
-  compute::StateShape states = model_->state_shape();
-  const MemoryNeed need{model_->weight_bytes(), model_->scratch_bytes(), shape.block_bytes(), states.slot_bytes()};
+  return {options_.kv_type, model_->kv_layers(), config.kv_heads, config.head_dim, plan_.blocks};
+}
+
+Result<void> Runtime::plan_memory() {
+  const model::Config& config = model_->config();
+  MemoryNeed need{model_->weight_bytes(), model_->scratch_bytes(), kv_shape().block_bytes(), model_->state_shape().slot_bytes()};
+  if (draft_) {
+    const model::Model& model = draft_->model();
+    need.draft = {model.weight_bytes() + model.scratch_bytes(), draft_->kv_shape().block_bytes(), blocks_for(model.config().trained_context)};
+  }
   const std::optional<uint64_t> own = backend_->own_memory();
   Result<CachePlan> plan = plan_caches({options_.context, config.trained_context, options_.slots, options_.cache_mib}, need,
                                        own.value_or(options_.available_bytes), own ? device_memory_percent : memory_percent);
   if (!plan) return Error{plan.error()};
   plan_ = *plan;
-  shape.blocks = plan_.blocks;
+  if (draft_) draft_->plan_ = {std::min(plan_.context, draft_->model().config().trained_context), plan_.draft_blocks};
+  return {};
+}
+
+Result<void> Runtime::make_caches() {
+  const compute::KvShape shape = kv_shape();
   Result<compute::KvCache> kv = backend_->allocate_kv(shape);
   if (!kv) return Error{kv.error()};
   caches_.kv = *kv;
+  compute::StateShape states = model_->state_shape();
   if (states.layers > 0) {
     states.slots = plan_.states;
     Result<compute::StateCache> made = backend_->allocate_states(states);
@@ -104,23 +156,29 @@ Result<void> Runtime::make_caches() {
     caches_.states = *made;
   }
   pools_ = std::make_unique<cache::Pools>(shape.blocks, states.slots);
-  const int64_t rows = options_.step_rows + options_.slots * (1 + options_.speculate);
-  step_ = compute::StepData({rows, rows, options_.slots, (plan_.context + compute::kv_block_positions - 1) / compute::kv_block_positions});
+  step_ = compute::StepData({most_rows(), most_rows(), options_.slots, blocks_for(plan_.context)});
   return {};
 }
 
 Result<void> Runtime::reserve_largest_step() {
   backend_->upload(step_);
-  const int64_t rows = step_.limits().rows;
-  return backend_->reserve([&](compute::Ops& ops) { model_->forward(ops, caches_, rows, {std::max(options_.outputs, options_.slots), 0}); });
+  return backend_->reserve([&](compute::Ops& ops) { model_->forward(ops, caches_, most_rows(), {most_outputs(), 0}); });
 }
 
 Result<std::unique_ptr<Runtime>> Runtime::load(const std::string& path, const RuntimeOptions& options, const Progress& progress) {
   Result<ModelSource> source = ModelSource::open(path);
   if (!source) return Error{source.error()};
-  Result<std::unique_ptr<Runtime>> runtime = make(source->files(), options, progress, gguf::Mapping::forget);
+  std::optional<ModelSource> draft;
+  std::optional<model::Files> draft_files;
+  if (!options.draft_model.empty()) {
+    Result<ModelSource> opened = ModelSource::open(options.draft_model);
+    if (!opened) return Error{"draft model: " + opened.error()};
+    draft_files = draft.emplace(std::move(*opened)).files();
+  }
+  Result<std::unique_ptr<Runtime>> runtime = make(source->files(), options, progress, gguf::Mapping::forget, draft_files ? &*draft_files : nullptr);
   if (!runtime) return Error{path + ": " + runtime.error()};
   (*runtime)->mappings_ = source->take_mappings();
+  if ((*runtime)->draft_) (*runtime)->draft_->mappings_ = draft->take_mappings();
   return runtime;
 }
 

@@ -1,6 +1,7 @@
 // Everything that a loaded model needs to run steps: mappings, backend, model, caches and their pools. Not here: requests.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -26,6 +27,10 @@ struct RuntimeOptions {
   compute::KvType kv_type = compute::KvType::f16;
   int64_t slots = 1;         // sequences that run at once
   int64_t speculate = 0;     // most tokens that a sequence may guess ahead in a step; nothing for models with recurrent state
+  std::string draft_model;   // path of a smaller model that guesses with it: load() opens it; empty = none
+  // The least probability that the draft model's best token must have to be a guess: a guess costs a row of the model's step, and behind a wrong one
+  // nothing counts.
+  double draft_sureness = 0.4;
   int64_t cache_mib = 0;     // for what outlives its request; 0 = as memory allows, below 0 = nothing is kept
   int64_t step_rows = 512;   // prompt tokens of the largest step
   int64_t outputs = 1;       // rows of a step whose scores can be had, at least; each slot has its own
@@ -49,14 +54,15 @@ class Runtime {
   // Called with bytes of the files that will hardly be read again.
   using Release = std::function<void(std::span<const std::byte>)>;
 
-  // The files' bytes must outlive the runtime, their headers need not.
+  // The files' bytes must outlive the runtime, their headers need not. `draft`: those of the model that guesses, null when there is none; refused
+  // when its vocabulary is another or it keeps recurrent state. Where `files` keep such state nothing is guessed: a note of the backend says so.
   static Result<std::unique_ptr<Runtime>> make(const model::Files& files, const RuntimeOptions& options,
                                                const Progress& progress = [](double) { return true; },
-                                               const Release& release = [](std::span<const std::byte>) {});
+                                               const Release& release = [](std::span<const std::byte>) {}, const model::Files* draft = nullptr);
   static Result<std::unique_ptr<Runtime>> make(const gguf::File& file, std::span<const std::byte> bytes, const RuntimeOptions& options) {
     return make(model::Files(file, bytes), options);
   }
-  // Maps the file, or all parts of a split one whose first `path` is.
+  // Maps the file, or all parts of a split one whose first `path` is; likewise the draft model's.
   static Result<std::unique_ptr<Runtime>> load(const std::string& path, const RuntimeOptions& options, const Progress& progress);
 
   const model::Model& model() const { return *model_; }
@@ -68,6 +74,9 @@ class Runtime {
   int64_t slots() const { return options_.slots; }
   int64_t speculate() const { return options_.speculate; }
   int64_t step_rows() const { return options_.step_rows; }
+  // The model that guesses: a runtime of its own on the same backend, whose slots are as many; null when there is none.
+  Runtime* draft() { return draft_.get(); }
+  double draft_sureness() const { return options_.draft_sureness; }
   bool ends(TokenId id) const;                       // whether the id ends a generation
   const std::vector<TokenId>& end_ids() const { return end_ids_; }
   // The texts of the tokens for grammars; null when this version does not know the model's tokenizer. Made at the first call; any thread.
@@ -84,13 +93,19 @@ class Runtime {
 
  private:
   Runtime() = default;
+  static Result<std::unique_ptr<Runtime>> bind(const model::Files& files, const RuntimeOptions& options, std::shared_ptr<compute::Backend> backend);
+  Result<void> bind_draft(const model::Files& files, const model::Files& draft);
+  Result<void> plan_memory();
+  compute::KvShape kv_shape() const;
+  int64_t most_rows() const { return options_.step_rows + options_.slots * (1 + options_.speculate); }     // of a step
+  int64_t most_outputs() const { return std::max(options_.outputs, options_.slots * (1 + options_.speculate)); }
   void fill_row(size_t row, TokenId id, int64_t position, const Pictures* pictures, int64_t& picture_rows);
   Result<void> make_caches();
   Result<void> reserve_largest_step();
   RuntimeOptions options_;
   CachePlan plan_;
   std::vector<gguf::Mapping> mappings_;
-  std::unique_ptr<compute::Backend> backend_;
+  std::shared_ptr<compute::Backend> backend_;  // the draft model's too
   std::unique_ptr<model::Model> model_;
   std::unique_ptr<cache::Pools> pools_;
   compute::Caches caches_;
@@ -100,6 +115,7 @@ class Runtime {
   bool knows_tokens_ = false;
   std::vector<std::string> token_texts_;  // until the trie is made
   std::shared_ptr<const sample::TokenTrie> trie_;
+  std::unique_ptr<Runtime> draft_;
 };
 
 }  // namespace vigil::schedule

@@ -9,16 +9,23 @@ namespace vigil::schedule {
 namespace {
 
 constexpr int64_t worth_waiting = 64;  // tokens that a younger request would have to read twice
+// How long the draft model may read between two steps, of a step without prompts: nobody's tokens come much slower for it.
+constexpr double draft_reading_share = 0.5;
 
 }  // namespace
 
 Scheduler::Scheduler(Runtime& runtime, RequestQueue& queue, double step_ms, Clock clock, Emit emit)
     : runtime_(runtime), queue_(queue), clock_(std::move(clock)), emit_(std::move(emit)), conversations_(runtime.make_conversations()),
-      sizer_(step_ms, runtime.step_rows(), runtime.slots()) {}
+      sizer_(step_ms, runtime.step_rows(), runtime.slots()) {
+  if (runtime.draft() != nullptr) draft_.emplace(runtime, queue_, clock_);
+}
 
 void Scheduler::step() {
   end_stopped();
   admit();
+  std::vector<Draft::Wish> wishes = let_draft_read();
+  const TimePoint started = clock_();
+  guess(std::move(wishes));
   plan();
   if (shares_.empty()) return;
   std::vector<Part> parts;
@@ -32,7 +39,6 @@ void Scheduler::step() {
     share.place->answer->announce([&](protocol::EngineEvent event) { emit_(share.place->answer->request().tag, std::move(event)); });
   }
   queue_.begin_step(members);
-  const TimePoint started = clock_();
   const compute::RunOutcome outcome = runtime_.step(parts);
   const TimePoint now = clock_();
   queue_.end_step();
@@ -118,6 +124,27 @@ void Scheduler::settle_waits() {
   }
 }
 
+// Beside the time that is measured for the sizer: it is bounded by itself.
+std::vector<Draft::Wish> Scheduler::let_draft_read() {
+  std::vector<Draft::Wish> wishes;
+  if (!draft_) return wishes;
+  for (const auto& place : places_) {
+    if (place->answer->draftable()) wishes.push_back({place->number, place->answer->known()});
+  }
+  draft_->read(wishes, sizer_.generating_ms(static_cast<int64_t>(wishes.size())) * draft_reading_share);
+  return wishes;
+}
+
+void Scheduler::guess(std::vector<Draft::Wish> wishes) {
+  if (runtime_.speculate() == 0) return;
+  for (const auto& place : places_) place->answer->look_ahead();
+  for (Draft::Wish& wish : wishes) wish.count = find(wish.number)->answer->wanted_guesses();
+  if (draft_) draft_->guess(wishes);
+  for (Draft::Wish& wish : wishes) {
+    if (!wish.guesses.empty()) find(wish.number)->answer->suggest(std::move(wish.guesses));
+  }
+}
+
 void Scheduler::plan() {
   for (int attempt = 0; attempt < 2; ++attempt) {
     shares_.clear();
@@ -164,8 +191,10 @@ void Scheduler::plan_reading(std::vector<Place*>& readers) {
 }
 
 bool Scheduler::add_generating(Place& place) {
-  Part part = place.answer->generate(runtime_.speculate() > 0);
-  if (part.tokens.size() > 1 && !conversations_.reserve(*part.sequence, static_cast<int64_t>(part.tokens.size()))) part = place.answer->generate(false);
+  Part part = place.answer->generate(Answer::Guesses::with);
+  if (part.tokens.size() > 1 && !conversations_.reserve(*part.sequence, static_cast<int64_t>(part.tokens.size()))) {
+    part = place.answer->generate(Answer::Guesses::without);
+  }
   if (!make_room(place, static_cast<int64_t>(part.tokens.size()))) return false;
   shares_.push_back({&place, part});
   return true;
@@ -201,6 +230,7 @@ void Scheduler::suspend(Place& place) {
   std::erase_if(shares_, [&](const Share& share) { return share.place == &place; });
   conversations_.drop(std::move(place.answer->sequence));
   place.answer->sequence = conversations_.begin_empty();
+  if (draft_) draft_->suspended(place.number);
   place.suspended = endings_;
   place.idle = true;
 }
@@ -221,6 +251,8 @@ void Scheduler::end(Place& place, protocol::EngineEvent last_line) {
   const std::optional<protocol::RequestTag> tag = place.answer->request().tag;
   if (place.answer->request().embed) conversations_.drop(std::move(place.answer->sequence));
   else conversations_.park(std::move(place.answer->sequence));
+  if (draft_) draft_->ended(place.number);
+  tally_ += place.answer->tally();
   queue_.finished(place.number);
   std::erase_if(places_, [&](const auto& other) { return other.get() == &place; });
   ++endings_;

@@ -12,6 +12,7 @@
 #include "engine/cache/conversations.hpp"
 #include "engine/sample/grammar_shelf.hpp"
 #include "engine/schedule/answer.hpp"
+#include "engine/schedule/draft.hpp"
 #include "engine/schedule/request_queue.hpp"
 #include "engine/schedule/runtime.hpp"
 #include "engine/schedule/step_sizer.hpp"
@@ -31,6 +32,7 @@ class Scheduler {
   // Ends what was stopped, takes what waits while slots are free, computes one step and says what came of it.
   void step();
   const cache::Conversations& conversations() const { return conversations_; }
+  const GuessTally& tally() const { return tally_; }  // of the answers that have ended
 
  private:
   using Number = RequestQueue::Number;
@@ -52,6 +54,8 @@ class Scheduler {
   void admit();
   void seat(RequestQueue::Taken taken);
   void follow(Place& place);     // chooses the leader
+  std::vector<Draft::Wish> let_draft_read();
+  void guess(std::vector<Draft::Wish> wishes);
   void plan();
   void plan_reading(std::vector<Place*>& readers);
   void settle_waits();
@@ -71,6 +75,8 @@ class Scheduler {
   sample::MaskShelf masks_;
   cache::Conversations conversations_;
   StepSizer sizer_;
+  std::optional<Draft> draft_;
+  GuessTally tally_;
   std::vector<std::unique_ptr<Place>> places_;  // the oldest first
   std::vector<Share> shares_;                   // of the step that is planned
   uint64_t endings_ = 0, turns_ = 0;

@@ -27,6 +27,9 @@ class StepSizer {
     return std::clamp<int64_t>(grown, 1, max_tokens_);
   }
 
+  // How long a step takes in which `decoding` sequences generate and no prompt is read; 0 = not known.
+  double generating_ms(int64_t decoding) const { return decode_[static_cast<size_t>(decoding)].median(); }
+
   void finished(int64_t decoding, int64_t prompt_tokens, double ms) {
     if (decoding == 0) {
       if (prompt_tokens > 0) alone_.finished(prompt_tokens, ms);

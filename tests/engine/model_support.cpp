@@ -198,6 +198,16 @@ Result<std::unique_ptr<schedule::Runtime>> try_load(const std::vector<std::byte>
   return schedule::Runtime::make(*file, bytes, options);
 }
 
+Result<std::unique_ptr<schedule::Runtime>> try_load_pair(const std::vector<std::byte>& bytes, const std::vector<std::byte>& draft,
+                                                         const schedule::RuntimeOptions& options) {
+  const auto source = gguf::from_memory(bytes), draft_source = gguf::from_memory(draft);
+  Result<gguf::File> file = gguf::File::parse(*source), draft_file = gguf::File::parse(*draft_source);
+  if (!file) return Error{file.error()};
+  if (!draft_file) return Error{draft_file.error()};
+  const model::Files draft_files(*draft_file, draft);
+  return schedule::Runtime::make(model::Files(*file, bytes), options, [](double) { return true; }, [](std::span<const std::byte>) {}, &draft_files);
+}
+
 LoadedModel load_tiny(TinyLlama& tiny, const schedule::RuntimeOptions& options) {
   LoadedModel loaded{tiny.bytes(), nullptr};
   Result<std::unique_ptr<schedule::Runtime>> runtime = try_load(loaded.bytes, options);

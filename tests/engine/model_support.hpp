@@ -42,10 +42,13 @@ struct TinyLlama {
 struct LoadedModel {
   std::vector<std::byte> bytes;
   std::unique_ptr<schedule::Runtime> runtime;
+  std::vector<std::byte> draft_bytes = {};  // of the model that guesses, if there is one
 };
 // Fails the test when the model does not load.
 LoadedModel load_tiny(TinyLlama& tiny, const schedule::RuntimeOptions& options = {});
 Result<std::unique_ptr<schedule::Runtime>> try_load(const std::vector<std::byte>& bytes, const schedule::RuntimeOptions& options = {});
+Result<std::unique_ptr<schedule::Runtime>> try_load_pair(const std::vector<std::byte>& bytes, const std::vector<std::byte>& draft,
+                                                         const schedule::RuntimeOptions& options);
 
 // `count` ids below `vocabulary`, from a seed.
 std::vector<int32_t> random_ids(int64_t count, int64_t vocabulary, uint64_t seed);

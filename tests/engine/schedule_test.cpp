@@ -214,3 +214,27 @@ TEST_CASE("caches are planned by what is there: running ones first, then what is
   CHECK(states.blocks == 128 + 256);
   CHECK_FALSE(plan_caches({20000, 4096, 1, 0}, need, 16 * gib));
 }
+
+TEST_CASE("a draft model's weights and KV are planned beside the model's") {
+  MemoryNeed need{4 * gib, gib / 4, 64u << 20, 0};  // 1 MiB a position
+  need.draft = {2 * gib, 16u << 20, 32};            // a quarter of that, up to 2,048
+  CHECK(*fit_context(0, 4096, need, 16 * gib) == 4096);
+  CHECK(*fit_context(0, 1 << 20, need, 16 * gib) == 6144);  // (12.8 - 6.25 - 0.5) GiB / 64 MiB, in blocks of 64
+  need.draft.most_blocks = 1 << 20;
+  CHECK(*fit_context(0, 1 << 20, need, 16 * gib) == 5312);  // (12.8 - 6.25) GiB / 80 MiB
+  const auto refused = fit_context(8192, 4096, need, 16 * gib);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error() == "does not fit into memory: weights 4096 MiB + scratch 256 MiB + KV cache 8192 MiB for a context of 8192 + draft model 4096 MiB, but "
+                           "80 % of the available 16384 MiB is 13108 MiB; a context of 5312 would fit");
+  need.draft.most_blocks = 32;
+  const CachePlan one = *plan_caches({0, 4096, 1, -1}, need, 16 * gib);
+  CHECK(one.blocks == 64);
+  CHECK(one.draft_blocks == 32);
+  const CachePlan four = *plan_caches({0, 4096, 4, -1}, need, 16 * gib);
+  CHECK(four.blocks == 83);  // 6.55 GiB / 80 MiB, shared by four
+  CHECK(four.draft_blocks == 83);
+  const CachePlan roomy = *plan_caches({0, 4096, 4, 1 << 20}, need, 64 * gib);
+  CHECK(roomy.draft_blocks == 4 * 32);
+  CHECK(roomy.blocks == 256 + 431);  // (51.2 - 6.25 - 16 - 2) GiB / 64 MiB are parked
+  CHECK(plan_caches({0, 4096, 4, -1}, {4 * gib, gib / 4, 64u << 20}, 16 * gib)->draft_blocks == 0);
+}

@@ -138,6 +138,37 @@ TEST_CASE("a child tells its load, itself and READY, then answers") {
   CHECK(child.finish() == 0);
 }
 
+TEST_CASE("a child with a draft model tells both, and how its guesses fared") {
+  TinyLlama tiny, small;
+  small.layers = 1;
+  const ModelFile file(tiny.bytes()), draft(small.bytes());
+  std::string plain;
+  for (const bool drafts : {false, true}) {
+    engine::Options options;
+    if (drafts) options.runtime.draft_model = draft.path, options.runtime.speculate = 4, options.runtime.draft_sureness = 0;
+    Child child(file.path, options);
+    CHECK(child.any() == "INFO load=0.000");
+    CHECK(child.any() == "INFO load=1.000");  // of both
+    const std::string info = child.any();
+    for (const char* word : {" draft_architecture=llama", " draft_context=512", " draft_weights_mib=1", " draft_kv_mib=1", " draft_scratch_mib="}) {
+      CHECK(contains(info, word) == drafts);
+    }
+    child.until("READY");
+    child.send("GEN 30 req=1 1,2,3\n");
+    std::string said;
+    for (std::string line = child.next(); starts_with(line, "@1 T "); line = child.next()) said += line;
+    if (drafts) CHECK(said == plain);
+    plain = said;
+    if (!drafts) continue;
+    const std::string fared = child.any();
+    CHECK(starts_with(fared, "INFO steps="));
+    CHECK(contains(fared, " tokens=30 looked_up="));
+    CHECK(contains(fared, " drafted="));
+    CHECK_FALSE(contains(fared, " drafted=0 "));
+    CHECK(contains(fared, " drafted_right="));
+  }
+}
+
 TEST_CASE("STOP ends what runs and what waits, and is silent otherwise") {
   const ModelFile file(endless().bytes());
   Child child(file.path);
@@ -320,6 +351,12 @@ TEST_CASE("a model that cannot be served is FATAL, in one line") {
   huge.runtime.context = 1 << 30;
   huge.runtime.kv_type = compute::KvType::f32;
   CHECK(contains(fatal(good.path, huge), "does not fit into memory"));
+  engine::Options drafting;
+  drafting.runtime.speculate = 4;
+  drafting.runtime.draft_model = "/nonexistent/draft.gguf";
+  CHECK(contains(fatal(good.path, drafting), "FATAL draft model: cannot open '/nonexistent/draft.gguf'"));
+  drafting.runtime.draft_model = missing.path;
+  CHECK(contains(fatal(good.path, drafting), good.path + ": draft model " + missing.path + ": tensor 'blk.1.ffn_up.weight' is missing"));
   engine::Options cuda;
   cuda.runtime.backend.backend = "cuda";
   CHECK(contains(fatal(good.path, cuda), "--backend cuda"));
@@ -336,6 +373,7 @@ TEST_CASE("command line flags are checked by name") {
   CHECK(contains(refusal({"--model", "m", "--context", "12k"}), "--context '12k'"));
   CHECK(contains(refusal({"--model", "m", "--slots", "1025"}), "--slots '1025'"));
   CHECK(contains(refusal({"--model", "m", "--speculate", "65"}), "--speculate '65'"));
+  CHECK(contains(refusal({"--model", "m", "--draft-model", "d", "--speculate", "0"}), "--draft-model needs a --speculate above 0"));
   CHECK(contains(refusal({"--model", "m", "--cache-mib", "-2"}), "--cache-mib '-2'"));
   CHECK(contains(refusal({"--model", "m", "--kv-type", "q8"}), "--kv-type 'q8'"));
   CHECK(contains(refusal({"--model", "m", "--step-ms", "0"}), "--step-ms '0'"));
@@ -352,5 +390,11 @@ TEST_CASE("command line flags are checked by name") {
   CHECK(options->runtime.slots == 3);
   CHECK(options->runtime.cache_mib == -1);
   CHECK(options->runtime.speculate == 5);
+  CHECK(options->runtime.draft_model == "");
+  const auto drafting = engine::parse_options(std::vector<std::string_view>{"--model", "m", "--draft-model", "d.gguf"});
+  REQUIRE(drafting);
+  CHECK(drafting->runtime.draft_model == "d.gguf");
+  CHECK(drafting->runtime.speculate == engine::default_draft_guesses);
+  CHECK(engine::parse_options(std::vector<std::string_view>{"--speculate=3", "--draft-model=d", "--model=m"})->runtime.speculate == 3);
   CHECK(engine::parse_options(std::vector<std::string_view>{"--model", "m", "--slots", "0"})->runtime.slots == engine::default_slots);
 }

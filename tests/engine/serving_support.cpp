@@ -57,12 +57,25 @@ void Serving::hear(protocol::RequestTag tag, protocol::EngineEvent event) {
   if (auto* error = std::get_if<protocol::EngineError>(&event)) outcome.error = error->text, ++outcome.endings;
 }
 
-LoadedModel load_random(const tools::RandomModel& model, const schedule::RuntimeOptions& options) {
+std::vector<std::byte> random_file(const tools::RandomModel& model, const std::function<void(gguf::Writer&)>& edit, const std::string& tokenizer) {
   gguf::Writer writer;
   const Result<void> added = tools::add_random_model(model, writer);
   if (!added) FAIL(added.error());
-  writer.put_string("tokenizer.ggml.model", "none");
-  LoadedModel loaded{writer.bytes(), nullptr};
+  writer.put_string("tokenizer.ggml.model", tokenizer);
+  if (edit) edit(writer);
+  return writer.bytes();
+}
+
+LoadedModel load_random_pair(const tools::RandomModel& model, const tools::RandomModel& draft, const schedule::RuntimeOptions& options) {
+  LoadedModel loaded{random_file(model), nullptr, random_file(draft)};
+  auto runtime = try_load_pair(loaded.bytes, loaded.draft_bytes, options);
+  if (!runtime) FAIL(runtime.error());
+  loaded.runtime = std::move(*runtime);
+  return loaded;
+}
+
+LoadedModel load_random(const tools::RandomModel& model, const schedule::RuntimeOptions& options) {
+  LoadedModel loaded{random_file(model), nullptr};
   auto runtime = try_load(loaded.bytes, options);
   if (!runtime) FAIL(runtime.error());
   loaded.runtime = std::move(*runtime);

@@ -59,6 +59,10 @@ class Serving {
 };
 
 LoadedModel load_random(const tools::RandomModel& model, const schedule::RuntimeOptions& options = {});
+// With a model that guesses for it.
+LoadedModel load_random_pair(const tools::RandomModel& model, const tools::RandomModel& draft, const schedule::RuntimeOptions& options);
+// A file of it in memory, without a vocabulary but for what `edit` adds.
+std::vector<std::byte> random_file(const tools::RandomModel& model, const std::function<void(gguf::Writer&)>& edit = {}, const std::string& tokenizer = "none");
 // Names of random models by whether they have recurrent layers.
 std::vector<std::string> architectures(bool recurrent);
 std::vector<int32_t> joined(std::vector<int32_t> first, const std::vector<int32_t>& second);

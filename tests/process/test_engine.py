@@ -5,7 +5,7 @@ import signal
 
 import procs
 from client import SCALE, await_until, check, run_for
-from harness import MODEL, check_error, check_stream_error
+from harness import MODEL, SOURCE, check_error, check_stream_error
 from registry import test
 from vocabulary import Metadata
 
@@ -196,6 +196,35 @@ def cache(case):
             check(found == cold and cached == (0 if attempt == 0 or "cache_mib" in engine else 299), f"with {engine}", found, cold, cached)
         check(completion(other, prompt, temperature=1, seed=7)[0] == seeded[0], f"seed 7 with {engine}")
     daemon.alive(fake=False)
+
+
+@test("real_engine_guesses_with_a_draft_model", 120)
+def draft(case):
+    """The model as its own draft, and one that has another vocabulary: the same ids, and a start that fails with the reason."""
+    plain = case.daemon(None, engine={"stop_s": 5})
+    prompts = ("one two three", "The capital of France is", [7 + (i * 31 + i * i) % 400 for i in range(200)])
+    endless = {"max_tokens": 60, "logit_bias": {str(case.letters.end_id): -100}}
+    asked = [{"prompt": prompt, **endless, **how} for prompt in prompts for how in ({}, {"temperature": 1, "seed": 7}, {"logprobs": 2})]
+
+    def answers(daemon):
+        replies = [daemon.request("POST", "/v1/completions", {"temperature": 0, "return_token_ids": True, **body}) for body in asked]
+        for reply in replies:
+            reply.wait_end(60 * SCALE)
+            check(reply.status == 200, "200", reply.status, bytes(reply.body)[:500])
+        return [(reply.json()["choices"][0]["token_ids"], reply.json()["choices"][0].get("logprobs")) for reply in replies]
+
+    expected = answers(plain)
+    for engine in ({"args": ["--draft-model", MODEL]}, {"slots": 1, "args": ["--draft-model", MODEL, "--speculate", "3"]}):
+        daemon = case.daemon(None, engine={"stop_s": 5, **engine})
+        for _ in range(2):
+            for found, wanted in zip(answers(daemon), expected):
+                check(found == wanted, f"with {engine}", found, wanted)
+        daemon.alive(fake=False)
+    refused = case.daemon(None, engine={"stop_s": 5, "args": ["--draft-model", os.path.join(SOURCE, "models", "vigil-tiny.gguf")]})
+    reply = refused.request("POST", "/v1/completions", {"prompt": "one"}).wait_end(30 * SCALE)
+    check(reply.status == 503, "503", reply.status, bytes(reply.body))
+    reason = refused.await_engine("failed")["engine"]["reason"]
+    check("could not load" in reason and "vigil-tiny.gguf: it has another vocabulary: " in reason, "the reason says where they differ", reason)
 
 
 @test("E6_context_full", 120)
