@@ -13,6 +13,7 @@ constexpr int64_t few_rows = 8;       // up to here KV blocks are shared out
 constexpr int64_t most_splits = 64;   // blocks of threads that share a row's KV blocks
 constexpr int64_t statistics = 2;     // a block's maximum and sum, before its values
 constexpr int blocks_of_a_processor = 4;  // that its registers must do for: 128 a thread, so that nothing is spilled
+constexpr int row_blocks_of_a_processor = 3;  // in the form for many rows, which takes up to 146 where it may
 
 struct AttentionCall {
   StepView step;
@@ -89,7 +90,7 @@ __global__ void __launch_bounds__(attention_threads) merge_splits_kernel(Attenti
 
 // Block (tile of queries, KV head). Query i of a KV head is head i % group of row i / group.
 template <KvType type>
-__global__ void __launch_bounds__(attention_threads, blocks_of_a_processor) attend_rows_kernel(AttentionCall call) {
+__global__ void __launch_bounds__(attention_threads, row_blocks_of_a_processor) attend_rows_kernel(AttentionCall call) {
   __shared__ Sight sights[most_queries];
   __shared__ float maxima[most_queries], sums[most_queries], total_maxima[most_queries], total_sums[most_queries];
   const AttentionShared shared = attention_shared(dynamic_shared<float>(), call.tiling);
