@@ -200,5 +200,14 @@ TEST_CASE("chunks, neighbours, guesses and caches change no answer about a pictu
     many.finish();
     CHECK(many.said[again].ids == expected);
     CHECK(many.said[again].resumed >= 20);  // recurrent state was kept at the end of the text alone
+
+    options.draft_sureness = 0;
+    Serving drafted(load_random_pair(what, tools::RandomModel(), options));  // the draft model sees no pictures: it guesses for the text alone
+    const auto seen = drafted.push(request(drafted, file.path));
+    drafted.finish();
+    CHECK(drafted.said[seen].ids == expected);
+    CHECK(drafted.scheduler.tally().drafted == 0);
+    CHECK(drafted.run(text, 30).ids == alone.run(text, 30).ids);
+    CHECK((drafted.scheduler.tally().drafted > 0) == (drafted.model.runtime->draft() != nullptr));
   }
 }

@@ -360,7 +360,28 @@ TEST_CASE("a stop is honoured between the draft model's steps") {
   }
 }
 
-TEST_CASE("pictures' answers and vectors go without a draft model's guesses") {
+TEST_CASE("who is stopped while the draft model guesses is left out of its next step, the others go on") {
+  std::function<void()> hook;
+  schedule::RuntimeOptions options = guessing(2, 16);
+  options.backend.make = [&hook]() -> Result<std::unique_ptr<compute::Backend>> { return std::unique_ptr<compute::Backend>(new Hooked(hook)); };
+  Alone alone(load_random_pair(small(), small(), options));
+  std::vector<schedule::Draft::Wish> wishes;
+  const auto known = random_ids(5, vocabulary, 19);
+  for (const protocol::RequestTag tag : {1, 2}) {
+    REQUIRE(alone.queue.push({tag, 100, known}) == schedule::RequestQueue::Added::queued);
+    wishes.push_back({alone.queue.take()->number, known, tag == 1 ? 16 : 5});
+  }
+  int64_t runs = 0;
+  hook = [&] {
+    if (++runs == 3) alone.queue.stop(1);
+  };
+  alone.draft.guess(wishes);
+  CHECK(wishes[0].guesses.size() == 3);  // the third was on its way
+  CHECK(wishes[1].guesses.size() == 5);
+  CHECK(runs == 5);
+}
+
+TEST_CASE("vectors and answers of a token need no draft model") {
   Serving serving(load_random_pair(small(), small(), guessing(2)));
   schedule::Request request{std::nullopt, 0, random_ids(40, vocabulary, 17)};
   request.embed = protocol::Pooling::mean;
