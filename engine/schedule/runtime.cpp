@@ -65,8 +65,23 @@ Result<std::unique_ptr<Runtime>> Runtime::make(const model::Files& files, const 
   if (backend_options.threads == 0 && bytes < one_thread_bytes) backend_options.threads = 1;
   Result<std::unique_ptr<compute::Backend>> backend = compute::make_backend(backend_options);
   if (!backend) return Error{backend.error()};
+  const bool may_go_on_without_gpu = backend_options.backend == "auto" && (*backend)->on_gpu();
+  Result<std::unique_ptr<Runtime>> made = make_unread(files, options, std::move(*backend), draft);
+  if (!made && may_go_on_without_gpu) {
+    backend_options.backend = "cpu";
+    backend_options.make = {};
+    backend = compute::make_backend(backend_options);
+    if (!backend) return Error{backend.error()};
+    (*backend)->add_note("computing on the CPU, the GPU cannot have the model: " + made.error());
+    made = make_unread(files, options, std::move(*backend), draft);
+  }
+  if (made && !(*made)->backend_->prepare(progress, release)) return Error{"the load was stopped"};
+  return made;
+}
 
-  Result<std::unique_ptr<Runtime>> made = bind(files, options, std::move(*backend));
+Result<std::unique_ptr<Runtime>> Runtime::make_unread(const model::Files& files, const RuntimeOptions& options, std::shared_ptr<compute::Backend> backend,
+                                                      const model::Files* draft) {
+  Result<std::unique_ptr<Runtime>> made = bind(files, options, std::move(backend));
   if (!made) return Error{made.error()};
   Runtime& runtime = **made;
   if (draft != nullptr && runtime.speculate() > 0) {
@@ -85,7 +100,6 @@ Result<std::unique_ptr<Runtime>> Runtime::make(const model::Files& files, const 
   runtime.end_ids_ = std::move(words->end_ids);
   runtime.knows_tokens_ = words->known;
   runtime.token_texts_ = std::move(words->texts);
-  if (!runtime.backend_->prepare(progress, release)) return Error{"the load was stopped"};
   return made;
 }
 

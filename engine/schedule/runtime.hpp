@@ -93,6 +93,9 @@ class Runtime {
 
  private:
   Runtime() = default;
+  // All of a load but the reading of the weights' bytes.
+  static Result<std::unique_ptr<Runtime>> make_unread(const model::Files& files, const RuntimeOptions& options, std::shared_ptr<compute::Backend> backend,
+                                                      const model::Files* draft);
   static Result<std::unique_ptr<Runtime>> bind(const model::Files& files, const RuntimeOptions& options, std::shared_ptr<compute::Backend> backend);
   Result<void> bind_draft(const model::Files& files, const model::Files& draft);
   Result<void> plan_memory();

@@ -46,6 +46,7 @@ std::vector<float> some_floats(size_t count) {
 
 schedule::RuntimeOptions device_options() {
   schedule::RuntimeOptions options;
+  options.backend.backend = "cuda";
   options.backend.make = [] { return cuda::CudaBackend::make(); };
   options.step_rows = 16;
   options.context = 128;
@@ -123,6 +124,33 @@ TEST_CASE("a model that the device has no room for is refused before it is read,
   }
   CHECK(least > (size_t{200} << 10));
   CHECK(cuda_on_cpu::allocated_bytes() == before);
+}
+
+TEST_CASE("auto takes a model to the CPU when the device has no room for it, and notes the numbers") {
+  const DeviceSetting setting;
+  TinyLlama tiny;
+  const std::vector<std::byte> bytes = tiny.bytes();
+  schedule::RuntimeOptions options = device_options();
+  options.backend.backend = "auto";
+  const size_t before = cuda_on_cpu::allocated_bytes();
+  {
+    const auto on_gpu = vigil::testing::try_load(bytes, options);
+    REQUIRE(on_gpu);
+    CHECK((*on_gpu)->backend().on_gpu());
+  }
+  cuda_on_cpu::device.memory_bytes = before + (size_t{200} << 10);
+  const auto on_cpu = vigil::testing::try_load(bytes, options);
+  REQUIRE(on_cpu);
+  CHECK_FALSE((*on_cpu)->backend().on_gpu());
+  REQUIRE((*on_cpu)->backend().notes().size() == 1);
+  CHECK_THAT((*on_cpu)->backend().notes()[0], Contains("the GPU cannot have the model: ") && Contains("MiB"));
+  CHECK(cuda_on_cpu::allocated_bytes() == before);
+  TinyLlama incomplete;
+  incomplete.leave_out = "blk.1.ffn_up.weight";
+  const std::vector<std::byte> bad = incomplete.bytes();
+  const auto neither = vigil::testing::try_load(bad, options);
+  REQUIRE_FALSE(neither);
+  CHECK_THAT(neither.error(), Contains("blk.1.ffn_up.weight"));
 }
 
 TEST_CASE("after the load no step takes memory") {

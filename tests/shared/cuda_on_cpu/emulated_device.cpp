@@ -6,7 +6,7 @@
 namespace vigil::testing {
 
 compute::BackendOptions device_backend() {
-  compute::BackendOptions options;
+  compute::BackendOptions options{"cuda"};  // not auto, which would go on without it
   options.make = [] { return compute::cuda::CudaBackend::make(); };
   return options;
 }
