@@ -40,17 +40,17 @@ __device__ __forceinline__ uint4 weight_part(const unsigned char* group, int par
 
 __device__ void write(float* out, float total, float weight_factor, float input_factor) { *out = __fmul_rn(total, __fmul_rn(weight_factor, input_factor)); }
 
-// A block has 16 rows and up to 8 inputs.
+// A block has 16 rows and a choice or up to 8 inputs.
 __global__ void __launch_bounds__(256, 2) half_product_few(HalfWeights weights, Inputs x, Routes routes, float* out) {
   constexpr int slab_chunks = 32;
   __shared__ __align__(16) float sums[slab_chunks][128];
 
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32, g = lane / 4, t = lane % 4;
   const bool routed = routes.choice != nullptr;
-  const int choice = blockIdx.y, inputs = routed ? 1 : x.rows;
+  const int choice = blockIdx.x, first_input = static_cast<int>(blockIdx.x) * few_inputs, inputs = routed ? 1 : x.rows - first_input;
   const int base = routed ? static_cast<int>(routes.choice[2 * choice]) * weights.out_cols : 0;
-  const int group = base / 8 + static_cast<int>(blockIdx.x) * 2;
-  const auto input_row = [&](int n) { return routed ? choice / routes.inputs_shared_by : min(n, x.rows - 1); };
+  const int group = base / 8 + static_cast<int>(blockIdx.y) * 2;
+  const auto input_row = [&](int n) { return routed ? choice / routes.inputs_shared_by : min(first_input + n, x.rows - 1); };
   const unsigned char* upper = group_at(weights, group, x.parts);
   const unsigned char* lower = group_at(weights, group + 1, x.parts);
   const unsigned char* input = reinterpret_cast<const unsigned char*>(x.values) + static_cast<int64_t>(input_row(g)) * x.parts * 128;
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(256, 2) half_product_few(HalfWeights weights, 
   const int row = owner / 4, n = owner % 4 * 2 + element % 2, my_group = group + element / 2, column = my_group * 8 + row - base;
   if (n < inputs && my_group < weights.groups && column >= 0 && column < weights.out_cols) {
     const float factor = row_factor(element / 2 ? lower : upper, row, x.parts);
-    write(out + static_cast<int64_t>(routed ? choice : n) * weights.out_cols + column, total, factor, reinterpret_cast<const float*>(x.factors)[input_row(n)]);
+    write(out + static_cast<int64_t>(routed ? choice : first_input + n) * weights.out_cols + column, total, factor, reinterpret_cast<const float*>(x.factors)[input_row(n)]);
   }
 }
 
@@ -149,7 +149,7 @@ void launch_half_product(const ProductCall& call) {
     launch(half_product_many, dim3((groups + 7) / 8, input_tiles(call)), 128, 0, call.stream, weights, call.inputs, call.routes, call.out);
     return;
   }
-  const dim3 grid((groups + 1) / 2, call.routes.choice != nullptr ? static_cast<unsigned>(call.routes.choices) : 1u);
+  const dim3 grid(few_blocks(call), (groups + 1) / 2);
   const unsigned threads = call.inputs.parts > 4 * chunk_parts ? 256 : 128;
   launch(half_product_few, grid, threads, 0, call.stream, weights, call.inputs, call.routes, call.out);
 }

@@ -55,7 +55,8 @@ __device__ __forceinline__ void add_part_of_inputs(float (&sum)[inputs], const t
   }
 }
 
-// Few inputs: a block has one group of 8 weight rows, a lane one row and every 4th chunk of those that fall to its warp. Codes of several parts are
+// Few inputs: a block has one group of 8 weight rows and a choice or `inputs` inputs (blocks of the same weights are neighbours: one reads them from the
+// cache), a lane one row and every 4th chunk of those that fall to its warp. Codes of several parts are
 // asked for before the first is used, so that many loads are under way.
 template <TensorType type, int inputs>
 __global__ void __launch_bounds__(256) integer_product_few(GroupedWeights weights, Inputs x, Routes routes, float* out) {
@@ -65,13 +66,13 @@ __global__ void __launch_bounds__(256) integer_product_few(GroupedWeights weight
   __shared__ float sums[inputs][slab_chunks][8];
 
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
-  const int choice = blockIdx.y;
+  const int choice = blockIdx.x, first_input = blockIdx.x * inputs;  // the one or the other
   const int base = routes.choice != nullptr ? static_cast<int>(routes.choice[2 * choice]) * weights.out_cols : 0;
-  const int group = base / 8 + blockIdx.x;
+  const int group = base / 8 + blockIdx.y;
   if (group >= weights.groups) return;  // the whole block
   int input_row[inputs];
 #pragma unroll
-  for (int n = 0; n < inputs; ++n) input_row[n] = routes.choice != nullptr ? choice / routes.inputs_shared_by : min(n, x.rows - 1);
+  for (int n = 0; n < inputs; ++n) input_row[n] = routes.choice != nullptr ? choice / routes.inputs_shared_by : min(first_input + n, x.rows - 1);
 
   const RowPlace place{weights.address + static_cast<size_t>(group) * weights.group_bytes, lane % 8, x.parts};
   const int chunks = (x.parts + chunk_parts - 1) / chunk_parts;
@@ -105,9 +106,9 @@ __global__ void __launch_bounds__(256) integer_product_few(GroupedWeights weight
     __syncthreads();
   }
   const int column = group * 8 + my_row - base;
-  const int written = routes.choice != nullptr ? 1 : x.rows;
+  const int written = routes.choice != nullptr ? 1 : x.rows - first_input;
   if (my_input < min(inputs, written) && column >= 0 && column < weights.out_cols) {
-    out[static_cast<int64_t>(routes.choice != nullptr ? choice : my_input) * weights.out_cols + column] = total;
+    out[static_cast<int64_t>(routes.choice != nullptr ? choice : first_input + my_input) * weights.out_cols + column] = total;
   }
 }
 
@@ -262,7 +263,7 @@ void launch_integer_product(const ProductCall& call) {
   }
   const int chunks = (call.inputs.parts + chunk_parts - 1) / chunk_parts;
   const unsigned threads = 32 * static_cast<unsigned>(chunks <= 8 ? 2 : chunks >= 32 ? 8 : (chunks + 3) / 4);
-  const dim3 grid(groups, call.routes.choice != nullptr ? static_cast<unsigned>(call.routes.choices) : 1u);
+  const dim3 grid(few_blocks(call), groups);
   const int inputs = call.routes.choice != nullptr ? 1 : call.inputs.rows;
   if (inputs == 1) launch(integer_product_few<type, 1>, grid, threads, 0, call.stream, weights, call.inputs, call.routes, call.out);
   else if (inputs == 2) launch(integer_product_few<type, 2>, grid, threads, 0, call.stream, weights, call.inputs, call.routes, call.out);

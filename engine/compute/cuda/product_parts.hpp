@@ -53,8 +53,10 @@ struct ProductCall {
   float* out;
 };
 
-// Few input rows are read with the weights streaming by; from here on tensor cores take tiles of many. Both round alike.
-inline constexpr int64_t few_rows = 8;
+// Up to so many input rows are multiplied while the weights stream by, few_inputs at a time; tensor cores take tiles of more. Both round alike, so this
+// is a matter of speed: a tile of 64 weight rows leaves most processors idle where a matrix has a few thousand.
+inline constexpr int64_t few_rows = 16;
+inline constexpr int few_inputs = 8;
 // Inputs in a tile, of the kernels that take many.
 inline constexpr int tile_inputs = 64;
 
@@ -64,7 +66,11 @@ inline unsigned groups_touched(const ProductCall& call) {
   return static_cast<unsigned>((call.out_cols + (aligned ? 7 : 14)) / 8);
 }
 
-// Blocks along the inputs, for kernels that take tiles of them.
+// Blocks along the inputs or choices, for kernels that take few.
+inline unsigned few_blocks(const ProductCall& call) {
+  return static_cast<unsigned>(call.routes.choice != nullptr ? call.routes.choices : (call.inputs.rows + few_inputs - 1) / few_inputs);
+}
+// The same for kernels that take tiles.
 inline unsigned input_tiles(const ProductCall& call) {
   return static_cast<unsigned>(call.routes.tiles != nullptr ? call.routes.tiles_at_most : (call.inputs.rows + tile_inputs - 1) / tile_inputs);
 }

@@ -23,8 +23,8 @@ Launcher launcher_of(TensorType type) {
 
 size_t round_up(size_t bytes) { return (bytes + 15) / 16 * 16; }
 
-// Sorting pays when an expert's weights meet several inputs. The other form has a block row for every choice.
-bool worth_sorting(const ExpertChoice& choice) { return choice.rows * choice.used > 4 * choice.experts || choice.rows * choice.used > 60000; }
+// Sorting pays when an expert's weights meet several inputs.
+bool worth_sorting(const ExpertChoice& choice) { return choice.rows * choice.used > 4 * choice.experts; }
 
 }  // namespace
 
