@@ -128,10 +128,12 @@ void Scheduler::settle_waits() {
 std::vector<Draft::Wish> Scheduler::let_draft_read() {
   std::vector<Draft::Wish> wishes;
   if (!draft_) return wishes;
+  int64_t generating = 0;
   for (const auto& place : places_) {
+    generating += !place->answer->reading();
     if (place->answer->draftable()) wishes.push_back({place->number, place->answer->known()});
   }
-  draft_->read(wishes, sizer_.generating_ms(static_cast<int64_t>(wishes.size())) * draft_reading_share);
+  draft_->read(wishes, sizer_.generating_ms(generating) * draft_reading_share);
   return wishes;
 }
 
