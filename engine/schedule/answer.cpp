@@ -15,6 +15,8 @@ uint64_t fresh_entropy() {
   return (static_cast<uint64_t>(device()) << 32) | device();
 }
 
+constexpr int64_t longest_draft_pause = 16;  // steps between two guesses of a draft model that is never right
+
 // Microseconds are as fine as anybody reads.
 double milliseconds(Duration duration) { return std::round(seconds(duration) * 1e6) / 1e3; }
 
@@ -23,7 +25,7 @@ double milliseconds(Duration duration) { return std::round(seconds(duration) * 1
 Answer::Answer(Runtime& runtime, Request request, std::shared_ptr<sample::GrammarMasks> masks, TimePoint started)
     : runtime_(runtime), request_(std::move(request)), started_(started), known_(request_.ids),
       sampler_(request_.settings, request_.settings.seed ? 0 : fresh_entropy()),
-      constraint_(request_.constraint, std::move(masks), runtime.end_ids()), look_up_length_(runtime.speculate()), draft_length_(runtime.speculate()) {
+      constraint_(request_.constraint, std::move(masks), runtime.end_ids()), look_up_length_(runtime.speculate()), draft_length_(runtime.speculate(), longest_draft_pause) {
   if (request_.embed) pooled_.assign(static_cast<size_t>(runtime.model().config().width), 0.0);
   else scores_.resize(static_cast<size_t>(runtime.model().vocabulary()));
 }
@@ -124,7 +126,8 @@ std::optional<protocol::EngineEvent> Answer::choose(const Part& part, TimePoint 
 }
 
 void Answer::count_guesses(int64_t guessed, int64_t right) {
-  (drafted_ ? draft_length_ : look_up_length_).finished(guessed, right);
+  draft_length_.finished(drafted_ ? guessed : 0, right);
+  look_up_length_.finished(drafted_ ? 0 : guessed, right);
   (drafted_ ? tally_.drafted : tally_.looked_up) += guessed;
   (drafted_ ? tally_.drafted_right : tally_.looked_up_right) += right;
 }
