@@ -183,8 +183,7 @@ bool Engine::fault(uint64_t key, Work& job) {
       return true;
     case Answer::garbage: garbage(key); return false;
     case Answer::closes_output:
-      printing_ = false;
-      host_.on_output_closed();
+      close_output();
       return hang(false);
     case Answer::past_end_token:
     case Answer::ends_by_token:

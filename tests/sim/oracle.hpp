@@ -14,14 +14,9 @@
 #include "server/supervise/child.hpp"
 #include "server/turn/desk.hpp"
 #include "tests/sim/engine.hpp"
+#include "tests/sim/judge.hpp"
 
 namespace vigil::sim {
-
-// A moment, and how long the daemon had stood still and had been paused by then.
-struct Mark {
-  TimePoint at{};
-  Duration still{}, paused{};
-};
 
 // One request as its client and the world know it.
 struct Call {
@@ -51,7 +46,7 @@ struct Call {
   bool waiting() const { return endings == 0 && !started && !encoding; }
 };
 
-class Oracle {
+class Oracle final : public Judge {
  public:
   Oracle(Scheduler& clock, std::function<void(const std::string&)> violation) : clock_(clock), violation_(std::move(violation)) {}
 
@@ -60,20 +55,12 @@ class Oracle {
   void load_ordered(bool by_hand);
   enum class Unload : uint8_t { now, when_idle };
   void unload_ordered(Unload when);
-  void vocabulary(uint64_t vocabulary) { vocabulary_ = vocabulary; }
   void cancelled_early(const std::string& id);
   void closed(Duration drain) {                          // the daemon stops, and may serve for so long what runs
     closed_ = mark();
     drain_ = drain;
   }
   void forgive(Duration stood_still);                   // the daemon stood still for so long, until now
-  void forgive_from_now(Duration delay);                // something of the world's makes it late for so long from now on; once a world
-  // A failure of the world's own makes some judgement impossible; each use says which.
-  struct Excused {
-    bool accusations = false;                           // what the daemon saw of this engine is not what it did
-    bool tokens = false;                                // tokens may be missing
-    bool stop_time = false;                             // stopping takes longer than the limits say
-  } excused;
 
   // ---- clients
   Call& submit(std::unique_ptr<Call> call, size_t queued);  // before Desk::submit
@@ -87,15 +74,17 @@ class Oracle {
 
   // ---- the process
   void spawn(uint64_t generation, const Engine& engine);
-  void executed() { executed_ = true; }
-  void output_closed();
-  void line(std::string_view text, bool overlong);      // before the conductor reads it
-  void error_output();
-  void exit_told() { exit_told_ = true; }
   void command(const protocol::EngineCommand& command); // written to its stdin
-  void paused(bool paused);
-  void state(supervise::ChildState state, const supervise::Child& child);
-  void killed(supervise::Trouble why, const std::string& reason);
+  void settings(uint64_t number) override { vocabulary_ = number; }
+  void executed() override { executed_ = true; }
+  void output_closed() override;
+  void line(std::string_view text, bool overlong) override;
+  void error_output() override;
+  void exit_told() override { exit_told_ = true; }
+  void paused(bool paused) override;
+  void state(supervise::ChildState state, const supervise::Child& child) override;
+  void killed(supervise::Trouble why, const std::string& reason) override;
+  void forgive_from_now(Duration delay) override;
 
   // After every step in which the daemon is not in the middle of something.
   void check(const turn::Snapshot& view, const supervise::Child& child, bool bounded_engine, bool bounded_desk);

@@ -76,23 +76,27 @@ constexpr int stop_kinds = static_cast<int>(OnStop::crashes) + 1;
 enum class OnTerm : uint8_t { exits, exits_late, ignores, leaves_grandchild, unkillable_for_a_while, closes_output };
 constexpr int term_kinds = static_cast<int>(OnTerm::closes_output) + 1;
 
-struct Script {
+// What every kind of process has.
+struct ProcessScript {
   Start start = Start::ready;
   Duration start_delay{};
+  bool in_pieces = false;       // its lines reach us cut in two
+  bool chatters = false;        // stderr now and then
+  OnTerm on_term = OnTerm::exits;
+  Duration dies_after{};        // after READY, for no reason; 0 = never
+};
+
+struct Script : ProcessScript {
   bool stop = true, ids = false, gpu = false;
   int slots = 1;
   int64_t beat_ms = 0;          // 0 = no beat
   bool accounts = false;        // beats say what it works on
   Duration token_every{}, reads_after{};
   bool resumes = false;         // RESUME before the first token
-  bool in_pieces = false;       // its lines reach us cut in two
-  bool chatters = false;        // stderr now and then
   bool low_cpu = false;         // 3 % of a core is all it needs
   int64_t fault_after = 0;      // tokens before an answer's fault shows
   std::vector<Answer> answers;  // by request, the last one repeats
   OnStop on_stop = OnStop::done_cancel;
-  OnTerm on_term = OnTerm::exits;
-  Duration dies_after{};        // after READY, for no reason; 0 = never
 
   static Script draw(Random& dice);
   static Script healthy(Random& dice);

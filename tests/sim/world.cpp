@@ -22,13 +22,13 @@ World::World(uint64_t seed, Trace trace, uint64_t fail_at)
       oracle_(clock_, [this](const std::string& what) { fail(what); }) {
   draw_limits();
   oracle_.limits(limits_, desk_limits_, limits_.eager);
-  Driver::World around;
-  around.script = [this] { return script(); };
+  Host::World around;
   around.note = [this](const std::string& what) { note(what); };
   around.violation = [this](const std::string& what) { fail(what); };
   around.frozen = [this] { return frozen_until_.has_value(); };
   around.traced = trace == Trace::on;
-  driver_ = std::make_unique<Driver>(clock_, dice_, plan_, oracle_, std::move(around), limits_);
+  around.name = "engine";
+  driver_ = std::make_unique<EngineDriver>(clock_, dice_, plan_, oracle_, std::move(around), [this] { return script(); }, limits_);
   turn::DeskObserver observer;
   observer.gauges = [this](int64_t running, int64_t queued) {
     gauge_running_ = running;

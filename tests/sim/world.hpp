@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/sim/driver.hpp"
+#include "tests/sim/engine_driver.hpp"
 #include "tests/sim/fault.hpp"
 #include "tests/sim/oracle.hpp"
 
@@ -80,7 +80,7 @@ class World final {
   Oracle oracle_;
   supervise::ChildLimits limits_;
   turn::DeskLimits desk_limits_;
-  std::unique_ptr<Driver> driver_;
+  std::unique_ptr<EngineDriver> driver_;
   std::unique_ptr<turn::Desk> desk_;
   std::deque<std::function<void()>> posted_;            // what waits for a daemon that stands still
   std::optional<TimePoint> frozen_until_, desk_armed_;
