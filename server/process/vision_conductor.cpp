@@ -61,9 +61,14 @@ void VisionConductor::settle() {
   }
   for (const auto key : complete) {
     Order& order = orders_.at(key);
+    const auto& all = order.encoded;
+    const bool alike = std::all_of(all.begin(), all.end(), [&](const Encoded& one) { return one.program == all.front().program; });
+    if (!alike && encode_anew(key, order)) continue;  // two programs' rows do not belong into one prompt
     order.joining = true;
     order.until = file_limit();
-    files_.join(key, order.encoded);
+    std::vector<std::shared_ptr<const EncodedPicture>> pictures;
+    for (const Encoded& one : all) pictures.push_back(one.picture);
+    files_.join(key, std::move(pictures));
   }
   if (shutting_down_) {
     fail_unfinished(error_for(Trouble::shutting_down, "the server is shutting down", ""));
@@ -87,19 +92,53 @@ void VisionConductor::begin_next() {
     const Job job = waiting_.front();
     waiting_.pop_front();
     const auto found = orders_.find(job.key);
-    if (found == orders_.end()) continue;
-    const turn::Picture& picture = found->second.pictures[job.picture];
-    if (auto known = cache_.find(picture)) {  // it came while this one waited
-      found->second.encoded[job.picture] = std::move(known);
-      if (--found->second.missing == 0) hands_.run_soon();
-      continue;
+    if (found == orders_.end() || found->second.refused) continue;
+    Order& order = found->second;
+    const turn::Picture& picture = order.pictures[job.picture];
+    if (encode_anew(job.key, order)) {
+      enqueue(job);
+    } else if (auto known = cache_.find(picture)) {  // it came while this one waited
+      take(order, job.picture, {std::move(known), program_});
+      if (order.missing == 0) hands_.run_soon();
+    } else if (auto refusal = refusal_of(picture)) {  // the child died of it while this one waited
+      order.refused = std::move(refusal);
+      hands_.run_soon();
+    } else {
+      begin(job, picture);
     }
-    current_.emplace();
-    static_cast<Job&>(*current_) = job;
-    current_->shown = picture;
-    current_->until = file_limit();
-    files_.store(job.id, picture.bytes);
   }
+}
+
+void VisionConductor::begin(const Job& job, const turn::Picture& picture) {
+  current_.emplace();
+  static_cast<Job&>(*current_) = job;
+  current_->shown = picture;
+  current_->until = file_limit();
+  files_.store(job.id, picture.bytes);
+}
+
+void VisionConductor::enqueue(const Job& job) {
+  const auto place = std::find_if(waiting_.begin(), waiting_.end(), [&](const Job& other) {
+    return other.key > job.key || (other.key == job.key && other.picture > job.picture);
+  });
+  waiting_.insert(place, job);
+}
+
+void VisionConductor::take(Order& order, size_t picture, Encoded encoded) {
+  order.encoded[picture] = std::move(encoded);
+  --order.missing;
+}
+
+bool VisionConductor::encode_anew(turn::RequestKey key, Order& order) {
+  bool any = false;
+  for (size_t i = 0; i < order.encoded.size(); ++i) {
+    if (!order.encoded[i].picture || order.encoded[i].program == program_) continue;
+    order.encoded[i] = {};
+    ++order.missing;
+    enqueue({next_job_++, key, i});
+    any = true;
+  }
+  return any;
 }
 
 void VisionConductor::stored(JobId job, const Result<protocol::Encode>& paths) {
@@ -121,6 +160,8 @@ void VisionConductor::stored(JobId job, const Result<protocol::Encode>& paths) {
 
 void VisionConductor::send() {
   current_->step = Step::sent;
+  current_->program = program_;  // one that is to be replaced is sent nothing more
+  current_->generation = child_.generation();
   hands_.write(protocol::encode(protocol::VisionCommand{current_->paths}));
   give(event::LeaseOpened{current_->id});
 }
@@ -141,7 +182,10 @@ void VisionConductor::stdout_line(std::string_view text, bool overlong) {
 void VisionConductor::line(const protocol::VisionEvent& what, std::string_view text) {
   if (const auto* ready = std::get_if<protocol::VisionReady>(&what)) {
     if (child_.state() != ChildState::starting) return stray(text);
-    if (width_ != ready->width) cache_.clear();  // another projector
+    if (width_ != ready->width) {  // another projector
+      cache_.clear();
+      ++program_;
+    }
     width_ = ready->width;
     protocol::Ready loaded;
     loaded.context = ready->width;
@@ -174,16 +218,25 @@ void VisionConductor::was_read(JobId job, const Result<std::shared_ptr<const Enc
     return run();
   }
   const Current done = *current_;
-  end_current();
+  const bool same_child = done.generation == child_.generation();
   if (picture) {
-    // A right record is what proves the child; READY and OK alone do not.
-    give(event::LeaseAnswered{});
-    cache_.add(done.shown, *picture);
-    if (const auto found = orders_.find(done.key); found != orders_.end()) {
-      found->second.encoded[done.picture] = *picture;
-      --found->second.missing;
-    }
-  } else if (done.key != 0) {
+    end_current();
+    // A right record is what proves the child; READY and OK alone do not, and a record that another one wrote says nothing of this one.
+    if (same_child) give(event::LeaseAnswered{});
+    if (done.program == program_) cache_.add(done.shown, *picture);
+    if (const auto found = orders_.find(done.key); found != orders_.end()) take(found->second, done.picture, {*picture, done.program});
+    return run();
+  }
+  current_.reset();
+  if (same_child && child_.state() == ChildState::ready) {
+    // It may be out of step and answer for another picture than it works at, for ever; and still write what it was told to.
+    hands_.log("said OK, but the record is wrong (" + picture.error() + "): it is replaced");
+    restart_wanted_ = true;
+    left_by_dying_.push_back(done.id);
+  } else {
+    files_.discard(done.id);
+  }
+  if (done.key != 0) {
     fail(done.key, {ErrorCode::vision_unavailable, "the vision child said OK for " + done.shown.part + ", but its record is wrong: " + picture.error(), "",
                     retry_soon_s});
   }
@@ -294,6 +347,7 @@ void VisionConductor::set_limits(const supervise::ChildLimits& limits, int64_t c
 
 void VisionConductor::settings_changed() {
   cache_.clear();
+  ++program_;
   restart_wanted_ = child_.state() == ChildState::ready || child_.state() == ChildState::starting;
   run();
 }
@@ -303,18 +357,21 @@ void VisionConductor::encode(turn::RequestKey key, const std::vector<turn::Pictu
   order.pictures = pictures;
   order.encoded.resize(pictures.size());
   for (size_t i = 0; i < pictures.size(); ++i) {
-    order.encoded[i] = cache_.find(pictures[i]);
-    if (order.encoded[i] || order.refused) continue;
-    if (crashes_.refuses(pictures[i].hash, deaths_refused, deaths_remembered, hands_.now())) {
-      order.refused = RequestError{ErrorCode::image_invalid,
-                                   pictures[i].part + " is refused for some minutes: the vision child died " + std::to_string(deaths_refused) +
-                                       " times while it encoded this very picture.",
-                                   pictures[i].part, retry_soon_s};
-    }
+    order.encoded[i] = {cache_.find(pictures[i]), program_};
+    if (order.encoded[i].picture || order.refused) continue;
+    order.refused = refusal_of(pictures[i]);
     ++order.missing;
     waiting_.push_back({next_job_++, key, i});
   }
   hands_.run_soon();
+}
+
+std::optional<RequestError> VisionConductor::refusal_of(const turn::Picture& picture) const {
+  if (!crashes_.refuses(picture.hash, deaths_refused, deaths_remembered, hands_.now())) return std::nullopt;
+  return RequestError{ErrorCode::image_invalid,
+                      picture.part + " is refused for some minutes: the vision child died " + std::to_string(deaths_refused) +
+                          " times while it encoded this very picture.",
+                      picture.part, retry_soon_s};
 }
 
 void VisionConductor::abandon(turn::RequestKey key) {

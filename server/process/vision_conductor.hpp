@@ -62,11 +62,16 @@ class VisionConductor final : public turn::EncoderPort, public ChildMind {
   void abandon(turn::RequestKey key) override;
 
   size_t waiting() const { return waiting_.size(); }           // pictures whose turn has not come
+  size_t orders() const { return orders_.size(); }             // requests that wait for theirs
 
  private:
+  struct Encoded {
+    std::shared_ptr<const EncodedPicture> picture;
+    uint64_t program = 0;                                      // whose work it is
+  };
   struct Order {                                               // one request
     std::vector<turn::Picture> pictures;
-    std::vector<std::shared_ptr<const EncodedPicture>> encoded;
+    std::vector<Encoded> encoded;
     size_t missing = 0;
     bool joining = false;
     std::optional<turn::RequestError> refused;                 // at once, by what is known of its pictures
@@ -84,6 +89,8 @@ class VisionConductor final : public turn::EncoderPort, public ChildMind {
     protocol::Encode paths;
     turn::Picture shown;
     std::string refusal;
+    uint64_t program = 0;                                      // sent and later: to whom
+    supervise::Generation generation = 0;
     std::optional<TimePoint> until;                            // storing, reading, refused
   };
 
@@ -92,6 +99,11 @@ class VisionConductor final : public turn::EncoderPort, public ChildMind {
   void lost(const supervise::effect::Lost& lost) override;
   void settle() override;                                      // brings jobs on; everything here can be asked again without harm
   void begin_next();
+  void begin(const Job& job, const turn::Picture& picture);
+  void enqueue(const Job& job);                                // in the order in which requests, and their pictures, came
+  void take(Order& order, size_t picture, Encoded encoded);
+  bool encode_anew(turn::RequestKey key, Order& order);        // what an older program has encoded; false when there is nothing of it
+  std::optional<turn::RequestError> refusal_of(const turn::Picture& picture) const;
   void send();
   void line(const protocol::VisionEvent& event, std::string_view text);
   void said_ok(const protocol::VisionOk& ok);
@@ -114,6 +126,7 @@ class VisionConductor final : public turn::EncoderPort, public ChildMind {
   std::vector<JobId> left_by_dying_;                           // their files go when the child can write no more
   JobId next_job_ = 1;
   int64_t width_ = 0;                                          // of the last READY
+  uint64_t program_ = 1;                                       // the newest: changes with the settings, and with the width of its rows
   uint64_t strays_ = 0, bad_lines_ = 0;
 };
 

@@ -10,11 +10,11 @@
 
 namespace vigil::sim {
 
-enum class Point : uint8_t { none, spawn, executed, write, terminate, kill, usage, pause, run_soon, timer, output, error_output, exit, tree_empty, token };
+enum class Point : uint8_t { none, spawn, executed, write, terminate, kill, usage, pause, run_soon, timer, output, error_output, exit, tree_empty, token, store, read, join, discard };
 
 inline std::string_view to_string(Point point) {
   constexpr std::string_view names[] = {"none", "spawn", "executed", "write", "terminate", "kill", "usage", "pause", "run_soon", "timer",
-                                        "output", "error_output", "exit", "tree_empty", "token"};
+                                        "output", "error_output", "exit", "tree_empty", "token", "store", "read", "join", "discard"};
   return names[static_cast<size_t>(point)];
 }
 

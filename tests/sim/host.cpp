@@ -38,7 +38,7 @@ struct Host::Child final : ProcessHost, std::enable_shared_from_this<Host::Child
   // ---- the process did something
   void on_executed() override {
     if (host.plan_.at(Point::executed)) {
-      if (host.plan_.lost()) return;                  // exec_s ends it
+      if (host.plan_.lost()) return process->not_to_blame();  // a limit ends it
       return soon(host.plan_.delay(400), [](Child& self) { self.on_executed(); });
     }
     executed = true;
@@ -107,6 +107,7 @@ struct Host::Child final : ProcessHost, std::enable_shared_from_this<Host::Child
       closed = true;
       host.child_.reset();
       const std::string why = *not_executed;
+      host.judge_.not_executed();
       host.order([&] { host.mind_.spawn_failed(why); });
       return false;
     }

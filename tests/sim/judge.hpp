@@ -20,6 +20,7 @@ class Judge {
   virtual ~Judge() = default;
   virtual void settings(uint64_t number) = 0;           // the process that runs, or the next one, has these
   virtual void executed() = 0;
+  virtual void not_executed() = 0;
   virtual void output_closed() = 0;
   virtual void line(std::string_view text, bool overlong) = 0;  // before the mind reads it
   virtual void error_output() = 0;

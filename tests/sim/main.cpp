@@ -23,7 +23,7 @@ struct Options {
 };
 
 struct Sum {
-  uint64_t worlds = 0, steps = 0, runs = 0, served = 0, failures = 0, cancelled = 0, rejected = 0, starts = 0;
+  uint64_t worlds = 0, steps = 0, runs = 0, served = 0, failures = 0, cancelled = 0, rejected = 0, starts = 0, vision_starts = 0, seen = 0, unseen = 0;
   std::map<Point, uint64_t> failed;
   void add(const WorldResult& one) {
     ++runs;
@@ -33,6 +33,9 @@ struct Sum {
     cancelled += one.cancelled;
     rejected += one.rejected;
     starts += one.starts;
+    vision_starts += one.vision_starts;
+    seen += one.seen;
+    unseen += one.unseen;
     if (one.failed != Point::none) ++failed[one.failed];
   }
   void add(const Sum& other) {
@@ -44,6 +47,9 @@ struct Sum {
     cancelled += other.cancelled;
     rejected += other.rejected;
     starts += other.starts;
+    vision_starts += other.vision_starts;
+    seen += other.seen;
+    unseen += other.unseen;
     for (const auto& [point, count] : other.failed) failed[point] += count;
   }
 };
@@ -112,9 +118,10 @@ int play_all(const Options& options) {
   }
   if (!findings.empty()) return 1;
   const double s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  std::printf("%llu worlds, %llu runs, %llu steps, %llu engines, %.1f s, %.0f runs a second; requests: %llu served, %llu failed, %llu cancelled, %llu rejected; no violation\n",
-              wide(total.worlds), wide(total.runs), wide(total.steps), wide(total.starts), s, static_cast<double>(total.runs) / s, wide(total.served), wide(total.failures),
-              wide(total.cancelled), wide(total.rejected));
+  std::printf("%llu worlds, %llu runs, %llu steps, %llu engines, %llu vision children, %.1f s, %.0f runs a second; requests: %llu served, %llu failed, %llu cancelled, %llu rejected; "
+              "with pictures: %llu encoded, %llu in vain; no violation\n",
+              wide(total.worlds), wide(total.runs), wide(total.steps), wide(total.starts), wide(total.vision_starts), s, static_cast<double>(total.runs) / s, wide(total.served), wide(total.failures),
+              wide(total.cancelled), wide(total.rejected), wide(total.seen), wide(total.unseen));
   if (!sweep) return 0;
   std::printf("failed steps:");
   for (const auto& [point, count] : total.failed) std::printf(" %s %llu", std::string(vigil::sim::to_string(point)).c_str(), wide(count));

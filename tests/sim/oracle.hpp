@@ -32,6 +32,7 @@ struct Call {
   int64_t tokens = 0, cached = 0, last_number = 0;
   bool logprobs = false, encoding = false;             // encoding: its pictures are being encoded
   uint64_t vocabulary = 1;
+  std::vector<std::string> pictures;                   // their bytes, in order
   std::string embeddings;                              // the file of its GENI
   bool started = false, left = false, cancelled_by_api = false, blocked = false, end_token_came = false, verdict_given = false, threw = false;
   int64_t allowed = 0;                                 // tokens, as its GEN said
@@ -49,6 +50,9 @@ struct Call {
 class Oracle final : public Judge {
  public:
   Oracle(Scheduler& clock, std::function<void(const std::string&)> violation) : clock_(clock), violation_(std::move(violation)) {}
+
+  // What is wrong with the file of a request's embeddings now; empty when nothing is.
+  std::function<std::string(const Call& call)> embeddings_wrong;
 
   // ---- what the world does
   void limits(const supervise::ChildLimits& child, const turn::DeskLimits& desk, bool eager);
@@ -77,6 +81,7 @@ class Oracle final : public Judge {
   void command(const protocol::EngineCommand& command); // written to its stdin
   void settings(uint64_t number) override { vocabulary_ = number; }
   void executed() override { executed_ = true; }
+  void not_executed() override {}
   void output_closed() override;
   void line(std::string_view text, bool overlong) override;
   void error_output() override;
@@ -125,6 +130,7 @@ class Oracle final : public Judge {
   void enqueue(Call& call);
   void take_turn(Call& call);
   void forget_place(const Call& call);
+  void check_embeddings(const Call& call);
   void cancel_due(size_t index);
   enum class Settle : uint8_t { perhaps, certainly };
   void settle_errors(Settle when);

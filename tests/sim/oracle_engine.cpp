@@ -277,6 +277,7 @@ void Oracle::written(const protocol::Generate& order) {
   lease.tagged = order.request.has_value();
   lease.last_line = mark();
   if (order.embeddings_file != call.embeddings) fail(name(call) + " was sent with the pictures of another");
+  check_embeddings(call);
   if (call.vocabulary != vocabulary_) fail(name(call) + " was sent to an engine of another model");
   lease.last_sign = mark();
   const uint64_t id = order.request ? *order.request : next_lease_++;
@@ -291,6 +292,12 @@ void Oracle::written(const protocol::Stop& order) {
   if (lease.error) fail("STOP after the ERR of " + name(*calls_[lease.index]));
   lease.stop_written = true;
   if (!lease.cancelled) lease.cancelled = mark();
+}
+
+// The engine may read the file for as long as its lease lasts.
+void Oracle::check_embeddings(const Call& call) {
+  if (call.pictures.empty()) return;
+  if (const auto wrong = embeddings_wrong(call); !wrong.empty()) fail("the embeddings of " + name(call) + " " + wrong);
 }
 
 // The daemon has no more use for what this request's engine does.
@@ -331,7 +338,10 @@ void Oracle::check_leases(const turn::Snapshot& view) {
   int64_t certain = 0;  // what is certainly running
   for (const auto& [id, lease] : leases_) {
     const Call& call = *calls_[lease.index];
-    if (!lease.perhaps_gone()) ++certain;
+    if (!lease.perhaps_gone()) {
+      ++certain;
+      check_embeddings(call);
+    }
     // One a line, so several of them take several lines.
     if (call.open() && lease.overdue > static_cast<int>(leases_.size())) fail("the engine has lost " + name(call) + ", and nothing happened");
     if (lease.must_stop && !lease.stop_written && !lease.perhaps_gone() && ready_ && ready_->stop) fail(name(call) + " is over, and its engine was not told to stop");

@@ -6,7 +6,7 @@
 using vigil::sim::World;
 
 TEST_CASE("every world keeps every invariant", "[sim]") {
-  uint64_t served = 0, failed = 0, cancelled = 0, rejected = 0;
+  uint64_t served = 0, failed = 0, cancelled = 0, rejected = 0, seen = 0, unseen = 0, vision_children = 0;
   for (uint64_t seed = 1; seed <= VIGIL_SIM_WORLDS; ++seed) {
     const auto result = World(seed, World::Trace::off).run();
     INFO(result.violation.value_or(""));
@@ -15,12 +15,34 @@ TEST_CASE("every world keeps every invariant", "[sim]") {
     failed += result.failures;
     cancelled += result.cancelled;
     rejected += result.rejected;
+    seen += result.seen;
+    unseen += result.unseen;
+    vision_children += result.vision_starts;
   }
   // A simulation in which nothing happens proves nothing.
   CHECK(served > VIGIL_SIM_WORLDS);
   CHECK(failed > VIGIL_SIM_WORLDS / 4);
   CHECK(cancelled > VIGIL_SIM_WORLDS / 4);
   CHECK(rejected > VIGIL_SIM_WORLDS / 40);
+  CHECK(vision_children > VIGIL_SIM_WORLDS / 4);
+  CHECK(seen > VIGIL_SIM_WORLDS / 8);
+  CHECK(unseen > VIGIL_SIM_WORLDS / 8);
+}
+
+TEST_CASE("requests without pictures are told the same at the same times, whatever the vision child does", "[sim]") {
+  uint64_t vision_children = 0, unseen = 0;
+  for (uint64_t seed = 1; seed <= VIGIL_SIM_WORLDS / 4; ++seed) {
+    const auto beside = World(seed, World::Trace::off, 0, World::Pictures::doomed).run();
+    const auto alone = World(seed, World::Trace::off, 0, World::Pictures::none).run();
+    INFO("seed " << seed << ": " << beside.violation.value_or("") << alone.violation.value_or(""));
+    REQUIRE_FALSE(beside.violation);
+    REQUIRE_FALSE(alone.violation);
+    REQUIRE(beside.texts == alone.texts);
+    vision_children += beside.vision_starts;
+    unseen += beside.unseen;
+  }
+  CHECK(vision_children > VIGIL_SIM_WORLDS / 4);
+  CHECK(unseen > VIGIL_SIM_WORLDS / 4);
 }
 
 TEST_CASE("a world is the same every time it is played", "[sim]") {

@@ -17,9 +17,9 @@ constexpr Duration drain_bound = seconds(600);          // above every sum of li
 constexpr uint64_t step_bound = 200'000;                // a world that spins is a violation
 }  // namespace
 
-World::World(uint64_t seed, Trace trace, uint64_t fail_at)
+World::World(uint64_t seed, Trace trace, uint64_t fail_at, Pictures pictures)
     : seed_(seed), trace_(trace), dice_(seed * 0x2545F4914F6CDD1Dull + 1), plan_(seed, fail_at),
-      oracle_(clock_, [this](const std::string& what) { fail(what); }) {
+      oracle_(clock_, [this](const std::string& what) { fail(what); }), vision_dice_(seed * 0x9FB21C651E98DF25ull + 7) {
   draw_limits();
   oracle_.limits(limits_, desk_limits_, limits_.eager);
   Host::World around;
@@ -36,7 +36,7 @@ World::World(uint64_t seed, Trace trace, uint64_t fail_at)
     if (running < 0 || queued < 0) fail("a gauge below 0");
     if (std::exchange(desk_posted_, true)) return;
     clock_.in(milliseconds(0), [this] {
-      post([this] {
+      post_unordered([this] {
         desk_posted_ = false;
         arm_desk_timer();
         if (draining_ && desk_->idle()) drained();
@@ -46,7 +46,7 @@ World::World(uint64_t seed, Trace trace, uint64_t fail_at)
   observer.log = [this](const std::string& line) { note("desk: " + line); };
   desk_ = std::make_unique<turn::Desk>(desk_limits_, driver_->conductor(), std::move(observer));
   driver_->conductor().attach(*desk_);
-  make_encoder();
+  make_vision(pictures);
 }
 
 // Above what a healthy script needs (script.hpp), and small enough that every limit is met in a minute.
@@ -87,6 +87,7 @@ WorldResult World::run() {
     driver_->report([this] { driver_->conductor().load(false); });
   }
   plan();
+  if (vision_) plan_vision();
   const TimePoint calm = clock_.now() + faults_last;
   const bool stops_in_the_end = dice_.chance(30);
   clock_.at(calm, [this, stops_in_the_end] {
@@ -97,7 +98,7 @@ WorldResult World::run() {
     clock_.run_one();
     if (++result_.steps > step_bound) fail("the world spins");
     check();
-    if (faults_over_ && !stopping_ && !frozen_until_ && desk_->idle() && posted_.empty()) break;
+    if (faults_over_ && !stopping_ && !frozen_until_ && desk_->idle() && posted_.empty() && (!vision_ || vision_->quiet())) break;
   }
   if (!result_.violation) check_end();
   const auto totals = desk_->snapshot(clock_.now());
@@ -107,6 +108,7 @@ WorldResult World::run() {
   result_.rejected = totals.rejected;
   result_.fault_points = plan_.steps();
   result_.failed = plan_.hit();
+  end_vision();
   return std::move(result_);
 }
 
@@ -116,6 +118,11 @@ void World::post(std::function<void()> what) {
   } else {
     what();
   }
+}
+
+void World::post_unordered(std::function<void()> what) {
+  if (frozen_until_) unordered_.push_back(std::move(what));
+  else what();
 }
 
 // ---- the daemon's own orders, as server/daemon.cpp gives them
@@ -129,6 +136,9 @@ void World::reload() {
   oracle_.limits(limits_, desk_limits_, limits_.eager);
   desk_->set_limits(desk_limits_);
   driver_->report([this] { driver_->conductor().set_limits(limits_); });
+  if (!vision_) return;
+  draw_vision_limits();
+  vision_->set_limits(vision_limits_, cache_bytes_);
 }
 
 void World::load() {
@@ -192,6 +202,7 @@ void World::drained() {
   oracle_.unload_ordered(Oracle::Unload::now);
   const bool at_once = driver_->conductor().child().state() == ChildState::starting;
   driver_->report([&] { driver_->conductor().unload(supervise::Trouble::shutting_down, at_once); });
+  if (vision_) vision_->unload(supervise::Trouble::shutting_down, vision_->state() == ChildState::starting);
 }
 
 void World::arm_desk_timer() {
@@ -234,6 +245,7 @@ void World::freeze(Freeze kind) {
   frozen_until_ = clock_.now() + length;
   note(kind == Freeze::daemon ? "the daemon stands still" : "the machine stands still");
   if (kind == Freeze::machine && driver_->engine()) driver_->engine()->machine_stops();
+  if (kind == Freeze::machine && vision_ && vision_->process()) vision_->process()->machine_stops();
   clock_.at(*frozen_until_, [this, kind, length] { thaw(kind, length); });
 }
 
@@ -243,6 +255,7 @@ void World::thaw(Freeze kind, Duration length) {
   note("and goes on");
   oracle_.forgive(length);
   if (kind == Freeze::machine && driver_->engine()) driver_->engine()->machine_goes_on(length);
+  if (kind == Freeze::machine && vision_ && vision_->process()) vision_->process()->machine_goes_on(length);
   auto steps = driver_->thaw();
   if (desk_timer_waits_) steps.push_back([this] { if (desk_timer_waits_) desk_timer(*desk_armed_); });
   auto posted = std::exchange(posted_, {});
@@ -251,6 +264,16 @@ void World::thaw(Freeze kind, Duration length) {
   for (auto& what : posted) {
     after = static_cast<size_t>(dice_.between(static_cast<int64_t>(after), static_cast<int64_t>(steps.size())));
     steps.insert(steps.begin() + static_cast<std::ptrdiff_t>(after++), std::move(what));
+  }
+  // What is no client's, engine's or operator's takes its place by other dice, so that theirs fall the same without it.
+  auto others = std::exchange(unordered_, {});
+  if (vision_) {
+    vision_->oracle().forgive(length);
+    for (auto& what : vision_->thaw()) others.push_back(std::move(what));
+  }
+  for (auto& what : others) {
+    const auto place = vision_dice_.between(0, static_cast<int64_t>(steps.size()));
+    steps.insert(steps.begin() + static_cast<std::ptrdiff_t>(place), std::move(what));
   }
   catching_up_ = steps.size();
   for (auto& step : steps) {
@@ -268,6 +291,7 @@ void World::check() {
   const auto view = desk_->snapshot(clock_.now());
   if (view.running != gauge_running_ || view.queued != gauge_queued_) fail("the gauges differ from the status");
   oracle_.check(view, driver_->conductor().child(), driver_->bounded(), desk_armed_.has_value() || desk_posted_);
+  if (vision_ && !vision_->busy()) vision_->check(view);
   const ChildState state = driver_->conductor().child().state();
   const bool loads = state == ChildState::starting || state == ChildState::stopping || (state == ChildState::ready && unload_waits_ > 0);
   if (load_waits_ > 0 && !loads) fail("a load by hand is not answered");
@@ -277,10 +301,13 @@ void World::check() {
 void World::check_end() {
   oracle_.check_end(desk_->snapshot(clock_.now()));
   if (!desk_->idle()) fail("the desk did not drain");
+  if (vision_) vision_->check_end();
   if (gauge_running_ != 0 || gauge_queued_ != 0) fail("a gauge is not 0 after the drain");
   if (!stopping_) return;
   if (driver_->conductor().child().state() != ChildState::unloaded) fail("the engine did not stop with the daemon");
   if (driver_->process_left()) fail("a process was left over");
+  if (vision_ && vision_->state() != ChildState::unloaded) fail("the vision child did not stop with the daemon");
+  if (vision_ && vision_->process_left()) fail("a process of the vision child was left over");
   if (load_waits_ + unload_waits_ != 0) fail("an order was never answered");
 }
 

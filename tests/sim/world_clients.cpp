@@ -12,8 +12,12 @@ using std::chrono::milliseconds;
 class World::Sink final : public turn::ReplySink {
  public:
   Sink(World& world, Call& call) : world_(world), call_(call) {}
-  void on_started() override { world_.oracle_.started(call_); }
+  void on_started() override {
+    remember(1);
+    world_.oracle_.started(call_);
+  }
   turn::Verdict on_token(const protocol::Token& token) override {
+    remember(static_cast<uint64_t>(token.id));
     if ((call_.throws_after && call_.tokens >= *call_.throws_after) || world_.plan_.at(Point::token)) {
       call_.threw = true;
       throw std::runtime_error("the sink failed");
@@ -21,58 +25,31 @@ class World::Sink final : public turn::ReplySink {
     return world_.oracle_.token(call_, token);
   }
   void on_end(const turn::Ending& ending) override {
+    const auto* failed = std::get_if<turn::Failed>(&ending.how);
+    remember(failed ? 100 + static_cast<uint64_t>(failed->error.code) : ending.how.index());
+    if (failed && call_.encoding && world_.vision_) {
+      world_.vision_->oracle().failed(call_.index, failed->error);
+      world_.result_.unseen += failed->error.code == turn::ErrorCode::vision_unavailable || failed->error.code == turn::ErrorCode::image_invalid;
+    }
     world_.oracle_.ended(call_, ending);
     if (world_.trace_ == Trace::off) return;
-    const auto* failed = std::get_if<turn::Failed>(&ending.how);
     world_.note("request " + std::to_string(call_.index) + " ends after " + std::to_string(call_.tokens) + " tokens: " +
                 (failed ? std::string(turn::kind_of(failed->error.code).code) + ": " + failed->error.message
                         : std::holds_alternative<turn::Finished>(ending.how) ? "finished" : "cancelled"));
   }
 
  private:
+  void remember(uint64_t what) {
+    if (!call_.pictures.empty()) return;
+    for (const uint64_t word : {static_cast<uint64_t>(call_.index), what, static_cast<uint64_t>(world_.clock_.now().time_since_epoch().count())}) {
+      world_.result_.texts = (world_.result_.texts ^ word) * 0x100000001B3ull;
+    }
+  }
   World& world_;
   Call& call_;
 };
 
-// Where pictures are encoded, for as long as only the desk's side of it is looked at: late, in vain, and for requests that are over.
-class World::Encoder final : public turn::EncoderPort {
- public:
-  explicit Encoder(World& world) : world_(world) {}
-  void encode(turn::RequestKey key, const std::vector<turn::Picture>& pictures) override {
-    const auto call = std::find_if(world_.oracle_.calls().rbegin(), world_.oracle_.calls().rend(), [&](const auto& one) { return one->open() && one->encoding; });
-    if (call == world_.oracle_.calls().rend()) return world_.fail("pictures of nobody are encoded");
-    const size_t index = (*call)->index;
-    const size_t count = pictures.size();
-    world_.later(1, 3000, [this, key, index, count] { answer(key, index, count); });
-  }
-  void abandon(turn::RequestKey) override {}
-
- private:
-  struct File final : turn::Embeddings {};
-  void answer(turn::RequestKey key, size_t index, size_t count) {
-    Call& call = *world_.oracle_.calls()[index];
-    if (world_.dice_.chance(25)) {
-      const auto code = world_.dice_.chance(50) ? turn::ErrorCode::vision_unavailable : turn::ErrorCode::image_invalid;
-      return world_.desk_->encode_failed(key, {code, "no picture", "", 1}, world_.clock_.now());
-    }
-    const auto file = std::make_shared<File>();
-    file->path = "embeddings " + std::to_string(index);
-    int64_t rows = 0;
-    for (size_t n = 0; n < count; ++n) rows += file->rows.emplace_back(world_.dice_.between(1, 5));
-    call.embeddings = file->path;
-    world_.oracle_.encoded(call, call.prompt + rows - static_cast<int64_t>(count));
-    world_.desk_->encoded(key, file, world_.clock_.now());
-    if (world_.dice_.chance(10)) world_.desk_->encoded(key, file, world_.clock_.now());  // said twice: the second time means nothing
-  }
-  World& world_;
-};
-
 World::~World() { desk_.reset(); }  // its last endings still go to the clients
-
-void World::make_encoder() {
-  encoder_ = std::make_unique<Encoder>(*this);
-  desk_->attach_encoder(encoder_.get());
-}
 
 void World::plan() {
   plan_clients();
@@ -130,7 +107,7 @@ void World::arrive(int clients, bool hasty) {
   call->logprobs = dice_.chance(2);
   call->fingerprint = static_cast<uint64_t>(dice_.between(0, 6));
   call->vocabulary = driver_->vocabulary() - (dice_.chance(2) ? 1 : 0);  // made with the model before, perhaps
-  const int64_t pictures = dice_.chance(10) && call->prompt == 8 ? dice_.between(1, 2) : 0;
+  const int64_t pictures = dice_.chance(has_pictures_ ? 45 : 2) && call->prompt == 8 ? dice_.between(1, dice_.chance(60) ? 2 : 4) : 0;
   call->encoding = pictures > 0;
   turn::Request request;
   request.id = call->id;
@@ -144,15 +121,15 @@ void World::arrive(int clients, bool hasty) {
   request.fingerprint = call->fingerprint;
   request.vocabulary = call->vocabulary;
   request.image_token = 3;
-  for (int64_t n = 0; n < pictures; ++n) {
-    request.pictures.push_back({std::make_shared<const std::string>("picture"), "messages[0]"});
-    request.prompt[static_cast<size_t>(1 + n)] = request.image_token;
-  }
+  request.pictures = this->pictures(*call, pictures);
+  for (int64_t n = 0; n < pictures; ++n) request.prompt[static_cast<size_t>(1 + n)] = request.image_token;
   const bool stream = request.stream;
   if (trace_ == Trace::on) note("request " + std::to_string(call->index) + " of client " + call->client + " arrives");
   const auto view = desk_->snapshot(clock_.now());
   Call& made = oracle_.submit(std::move(call), static_cast<size_t>(pictures > 0 ? std::max(view.queued, view.encoding) : view.queued));
+  submitting_ = made.index;
   made.key = desk_->submit(std::move(request), std::make_unique<Sink>(*this, made), clock_.now());
+  submitting_.reset();
   oracle_.submitted(made);
   const size_t index = made.index;
   if (hasty || dice_.chance(10)) {
