@@ -354,7 +354,7 @@ void Oracle::check_leases(const turn::Snapshot& view) {
     fail("the status counts " + std::to_string(view.running) + " running, and the engine has " + std::to_string(leases_.size()));
   }
   if (view.running == certain && std::erase_if(leases_, [](const auto& entry) { return entry.second.doubtful; }) > 0) idle_since_ = mark();
-  if (state_ == ChildState::ready && leases_.empty() && child_limits_.idle_unload > Duration::zero() && settled() &&
+  if (state_ == ChildState::ready && leases_.empty() && child_limits_.idle_unload > Duration::zero() && settled() && !excused.tokens &&
       lived(idle_since_) > child_limits_.idle_unload) {
     fail("an idle engine was not unloaded");
   }
