@@ -18,7 +18,7 @@ namespace {
 
 void append(Bytes& to, std::string_view text) { to.insert(to.end(), text.begin(), text.end()); }
 void little(Bytes& to, uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i) to.push_back(static_cast<uint8_t>(value >> (8 * i)));
+  for (int i = 0; i < bytes; ++i, value >>= 8) to.push_back(static_cast<uint8_t>(value));
 }
 
 void write_to(png_structp png, png_bytep data, size_t count) {
