@@ -65,11 +65,9 @@ Disk::Fate Disk::draw(Point point, Duration& delay) {
   return fate;
 }
 
-void Disk::later(process::JobId job, Duration delay, std::function<void()> work) {
-  TimePoint& busy = busy_until_[job];
-  busy = std::max(busy, clock_.now() + delay);
+void Disk::later(Duration delay, std::function<void()> work) {
   ++pending_;
-  clock_.at(busy, [this, work = std::move(work)] {
+  clock_.in(delay, [this, work = std::move(work)] {
     work();
     --pending_;
   });
@@ -80,7 +78,7 @@ void Disk::store(process::JobId job, std::shared_ptr<const std::string> bytes) {
   Duration delay;
   const Fate fate = draw(Point::store, delay);
   if (fate == Fate::never) return;
-  later(job, delay, [this, job, fate, bytes = std::move(bytes)] {
+  later(delay, [this, job, fate, bytes = std::move(bytes)] {
     const std::string image = path_of(job, ".picture");
     (*files_)[image] = {Part{*bytes, 0, 0, 0, fate == Fate::well}};  // half of it when the disk is full
     ++pending_;
@@ -98,7 +96,7 @@ void Disk::read(process::JobId job, const process::RecordShape& promised) {
   Duration delay;
   const Fate fate = draw(Point::read, delay);
   if (fate == Fate::never) return;
-  later(job, delay, [this, job, fate, promised] {
+  later(delay, [this, job, fate, promised] {
     using Picture = Result<std::shared_ptr<const process::EncodedPicture>>;
     Picture result = Error{"it is not what was promised"};
     const auto found = files_->find(path_of(job, ".sve"));
@@ -128,7 +126,7 @@ void Disk::discard(process::JobId job) {
     watch_.files_may_stay();
     if (plan_.lost()) return;
   }
-  later(job, milliseconds(dice_.chance(70) ? 0 : dice_.between(1, 50)), [this, job] {
+  later(milliseconds(dice_.chance(70) ? 0 : dice_.between(1, 50)), [this, job] {
     files_->erase(path_of(job, ".picture"));
     files_->erase(path_of(job, ".sve"));
   });
@@ -143,8 +141,7 @@ void Disk::join(turn::RequestKey key, std::vector<std::shared_ptr<const process:
   Fate fate = draw(Point::join, delay);
   if (fate == Fate::never) return;
   if (!world_.joins) fate = Fate::in_vain;
-  ++pending_;
-  clock_.in(delay, [this, key, fate, pictures = std::move(pictures)] {
+  later(delay, [this, key, fate, pictures = std::move(pictures)] {
     using Embeddings = Result<std::shared_ptr<const turn::Embeddings>>;
     Embeddings result = Error{"No space left on device"};
     if (fate == Fate::well && pictures.size() == 1) {
@@ -163,6 +160,7 @@ void Disk::join(turn::RequestKey key, std::vector<std::shared_ptr<const process:
       }
       result = std::shared_ptr<const turn::Embeddings>(std::move(joined));
     }
+    ++pending_;
     world_.report([this, key, result = std::move(result)] {
       --pending_;
       watch_.was_joined(key, result ? result->get() : nullptr);

@@ -1,5 +1,5 @@
 // The pictures' files in the simulation: PictureFiles whose answers come later, in any order, too late, in vain, or never. What a file holds is
-// known, so that embeddings can be told apart. Orders about one job keep their order, as the real worker's do.
+// known, so that embeddings can be told apart.
 #pragma once
 
 #include <functional>
@@ -65,7 +65,7 @@ class Disk final : public process::PictureFiles {
  private:
   enum class Fate : uint8_t { well, in_vain, never };
   Fate draw(Point point, Duration& delay);
-  void later(process::JobId job, Duration delay, std::function<void()> work);
+  void later(Duration delay, std::function<void()> work);
 
   Scheduler& clock_;
   Random& dice_;
@@ -74,7 +74,6 @@ class Disk final : public process::PictureFiles {
   World world_;
   process::VisionConductor* conductor_ = nullptr;
   std::shared_ptr<Files> files_ = std::make_shared<Files>();  // whatever owns one may outlive us
-  std::map<process::JobId, TimePoint> busy_until_;      // of the orders about a job
   std::set<std::string> discarded_;
   size_t pending_ = 0;
   int slow_percent_ = 0, in_vain_percent_ = 0;

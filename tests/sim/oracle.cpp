@@ -13,7 +13,11 @@ using turn::ErrorCode;
 
 Mark Oracle::mark() const { return {clock_.now(), still_total(), paused_total()}; }
 Duration Oracle::still_total() const { return still_ + (late_from_ ? std::min(clock_.now() - *late_from_, late_for_) : Duration::zero()); }
-bool Oracle::settled() const { return clock_.now() != disturbed_ && !(late_from_ && clock_.now() == *late_from_ + late_for_); }
+bool Oracle::settled() const {
+  if (clock_.now() == disturbed_) return false;
+  if (!late_from_ || clock_.now() > *late_from_ + late_for_) return true;
+  return clock_.now() != *late_from_ + late_for_ && disturbed_ < *late_from_;  // what is due now is due to a timer that is late
+}
 Duration Oracle::paused_total() const { return paused_ + (paused_since_ ? clock_.now() - paused_since_->at : Duration::zero()); }
 Duration Oracle::lived(const Mark& since) const { return clock_.now() - since.at - (still_total() - since.still); }
 Duration Oracle::judged(const Mark& since) const { return lived(since) - (paused_total() - since.paused); }

@@ -110,7 +110,11 @@ class VisionOracle final : public Judge, public FileWatch {
   Duration still_total() const { return still_ + (late_from_ ? std::min(clock_.now() - *late_from_, late_for_) : Duration::zero()); }
   Duration lived(const Mark& since) const { return clock_.now() - since.at - (still_total() - since.still); }
   Duration by_the_clock(const Mark& since) const { return clock_.now() - since.at; }
-  bool settled() const { return clock_.now() != disturbed_ && !(late_from_ && clock_.now() == *late_from_ + late_for_); }
+  bool settled() const {
+    if (clock_.now() == disturbed_) return false;
+    if (!late_from_ || clock_.now() > *late_from_ + late_for_) return true;
+    return clock_.now() != *late_from_ + late_for_ && disturbed_ < *late_from_;  // what is due now is due to a timer that is late
+  }
   void fail(const std::string& what) const { violation_("vision: " + what); }
   static std::string name(const Order& order) { return "request " + std::to_string(order.call); }
   static std::string name(process::JobId job) { return "picture " + std::to_string(job); }
