@@ -87,6 +87,19 @@ TEST_CASE("BPE: a merge into a control token or into markup is never carried out
   CHECK(bpe.encode("<s>", Markers::typed) == Ids{256, '>'});
 }
 
+TEST_CASE("BPE: a control token is never merged, whatever its name looks like") {
+  for (const TokenKind kind : {TokenKind::normal, TokenKind::control}) {
+    Writer out;
+    out.put_string("tokenizer.ggml.model", "gpt2");
+    out.put_string("tokenizer.ggml.pre", "gpt-2");
+    out.put_strings("tokenizer.ggml.tokens", {"s", "t", "o", "p", "st", "op", "stop"});
+    out.put_i32s("tokenizer.ggml.token_type", {1, 1, 1, 1, 1, 1, static_cast<int32_t>(kind)});
+    out.put_strings("tokenizer.ggml.merges", {"s t", "o p", "st op"});
+    const Fixture bpe(out);
+    CHECK(bpe.encode("stop", Markers::typed) == (kind == TokenKind::normal ? Ids{6} : Ids{4, 5}));
+  }
+}
+
 TEST_CASE("BPE: a vocabulary that lacks bytes loses them, and never writes the end of text instead") {
   Writer out;
   out.put_string("tokenizer.ggml.model", "gpt2");

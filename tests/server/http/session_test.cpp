@@ -1,6 +1,8 @@
 // Connections over real sockets: early answers, bodies, pipelining, limits, keys, CORS, paths, reload, drain.
 #include <catch2/catch.hpp>
 
+#include <chrono>
+
 #include "http_support.hpp"
 
 using namespace vigil;
@@ -277,8 +279,13 @@ TEST_CASE("a trickle of header bytes does not move the limit") {
   Client client(world);
   const std::string head = "GET /health HTTP/1.1\r\nX: ";
   size_t sent = 0;
+  auto next = std::chrono::steady_clock::now();  // a byte a millisecond: as fast as it goes the head would be too large first
   CHECK(world.until([&] {
-    if (client.unsent() == 0 && !client.ended()) client.send(sent < head.size() ? head.substr(sent, 1) : "x"), ++sent;
+    if (std::chrono::steady_clock::now() >= next && client.unsent() == 0 && !client.ended()) {
+      client.send(sent < head.size() ? head.substr(sent, 1) : "x");
+      ++sent;
+      next += std::chrono::milliseconds(1);
+    }
     return client.received().find("408") != std::string::npos;
   }));
 }

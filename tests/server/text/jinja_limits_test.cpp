@@ -63,6 +63,7 @@ TEST_CASE("work inside one operation is counted too") {
       texts + "{% set d = {s: 1} %}{% for i in range(999) %}{% if d[t] %}{% endif %}{% endfor %}",        // a key is read to be found
       texts + "{% set d = {s: 1} %}{% for i in range(999) %}{% if t in d or d.get(t) %}{% endif %}{% endfor %}",
       "{% macro f() %}{% set d = {varargs: 1} %}{% for i in range(99) %}{% if d[varargs] %}{% endif %}{% endfor %}{% endmacro %}{{ f(*range(20000)) }}",
+      "{% set r = range(999)|list %}{% for i in r %}{% for j in r %}{% endfor %}{% endfor %}",            // turns of a loop that has nothing in it
       texts + "{% if [s] * 99 == [t] * 99 %}{% endif %}",                                                 // texts within lists are compared
       texts + "{% if ([s, t] * 99)|sort(case_sensitive=true) %}{% endif %}",
       texts + "{% if {'a': s} == {'a': t} and [{'a': s}] * 99 == [{'a': t}] * 99 %}{% endif %}",

@@ -102,6 +102,14 @@ TEST_CASE("schema: optional properties cost a fixed number of rules each") {
   CHECK(c - b < (b - a) * 11 / 10);
 }
 
+TEST_CASE("schema: listed names are all there are, and lengths of arrays are counted") {
+  const std::string silent = made(R"({"type":"object","properties":{"a":{"type":"null"}}})");
+  CHECK(silent == made(R"({"type":"object","properties":{"a":{"type":"null"}},"additionalProperties":false})"));
+  CHECK(silent != made(R"({"type":"object","properties":{"a":{"type":"null"}},"additionalProperties":true})"));
+  CHECK(has(made(R"({"type":"array","items":{"type":"null"},"minItems":2,"maxItems":4})"), "{1,3}"));
+  CHECK(has(made(R"({"type":"array","items":{"type":"null"},"maxItems":4})"), "{0,3}"));
+}
+
 TEST_CASE("schema: any object, and grammars of users") {
   CHECK(check_grammar(any_object_grammar()).ok());
   CHECK(check_grammar("root ::= \"a\"").ok());
