@@ -286,6 +286,11 @@ std::optional<TimePoint> Conductor::deadline() const {
   return first;
 }
 
+void Conductor::late(Duration by) {
+  for (auto& [lease, until] : errors_) until += by;
+  ChildMind::late(by);
+}
+
 void Conductor::due() {
   const TimePoint now = hands_.now();
   const auto errors = errors_;

@@ -36,6 +36,7 @@ class Conductor final : public turn::TurnPort, public ChildMind {
 
   // ---- Mind
   void stdout_line(std::string_view line, bool overlong) override;
+  void late(Duration by) override;  // an exit is awaited for that much longer too
   void due() override;
   std::optional<TimePoint> deadline() const override;
 

@@ -206,8 +206,7 @@ void VisionConductor::line(const protocol::VisionEvent& what, std::string_view t
 
 void VisionConductor::said_ok(const protocol::VisionOk& ok) {
   give(event::LeaseClosed{current_->id});
-  if (current_->key == 0) return end_current();  // nobody wants it any more
-  current_->step = Step::reading;
+  current_->step = Step::reading;  // also when nobody wants it any more: a wrong record tells that the child is out of step
   current_->until = file_limit();
   files_.read(current_->id, RecordShape{ok.n, ok.nx, ok.ny, width_});
 }

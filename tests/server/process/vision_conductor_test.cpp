@@ -188,7 +188,21 @@ TEST_CASE("Who leaves while encoding: its ENC is drained and holds the next for 
     const auto next = room.ask({"dog"});
     CHECK(room.disk.calls == Calls{"store 1 cat"});
     room.say("OK 2 1 2 1");
-    CHECK(room.disk.calls == Calls{"store 1 cat", "discard 1", "store 3 dog"});
+    CHECK(room.disk.calls == Calls{"store 1 cat", "read 1"});  // nobody wants it, but a wrong record tells of a child that is out of step
+    room.good(1);
+    CHECK(room.disk.calls == Calls{"store 1 cat", "read 1", "discard 1", "store 3 dog"});
+  }
+  SECTION("while the child has it, and its OK was another picture's") {
+    room.stored(1);
+    room.desk.leave(gone_key, room.hands.clock);
+    const auto next = room.ask({"dog"});
+    room.say("OK 2 1 2 1");
+    room.vision.was_read(1, Error{"its file is missing"});
+    CHECK(room.hands.calls.back() == "terminate");
+    room.vision.tree_empty();
+    CHECK_FALSE(next->has_value());
+    room.ready();
+    CHECK(room.disk.calls == Calls{"store 1 cat", "read 1", "discard 1", "store 3 dog"});
   }
   SECTION("while the child has it, and hangs") {
     room.stored(1);
