@@ -412,7 +412,7 @@ std::optional<TimePoint> VisionConductor::deadline() const {
 
 // The disk's answers may lie behind this very moment.
 void VisionConductor::late(Duration by) {
-  if (current_ && current_->until && current_->step != Step::refused) current_->until = file_limit();
+  if (current_ && current_->until) current_->until = current_->step == Step::refused ? std::optional(*current_->until + by) : file_limit();
   for (auto& [key, order] : orders_) {
     if (order.until) order.until = file_limit();
   }

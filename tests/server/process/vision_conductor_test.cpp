@@ -239,6 +239,19 @@ TEST_CASE("A picture that cannot be encoded ends its request; the others of that
   CHECK(room.disk.calls.back() == "discard 2");
 }
 
+TEST_CASE("An exit behind ERR is awaited for as much longer as the daemon was late", "[vision]") {
+  Room room;
+  const auto ending = room.ask({"cat"});
+  room.ready();
+  room.stored(1);
+  room.say("ERR cut in the middle");
+  room.vision.late(Seconds(1));
+  room.pass(milliseconds(200));
+  CHECK_FALSE(ending->has_value());
+  room.pass(Seconds(1));
+  CHECK(error_of(ending).message == "messages[0].content[0] could not be read: cut in the middle");
+}
+
 TEST_CASE("A start that fails, an exit before READY, ERR instead of READY", "[vision]") {
   Room room;
   const auto ending = room.ask();
