@@ -55,11 +55,22 @@ __device__ __forceinline__ void add_part_of_inputs(float (&sum)[inputs], const t
   }
 }
 
+// Blocks of a processor that registers must do for; 0 = the compiler's own choice, which on 12.0 is so many that it spills a few bytes in these.
+constexpr int few_threads = 256;
+template <TensorType type, int inputs>
+constexpr int few_blocks_of_a_processor() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
+  if (inputs == 2 && (type == TensorType::q4_0 || type == TensorType::q6_k || type == TensorType::iq4_xs)) return 3;
+  if (type == TensorType::iq3_xxs && inputs == 8) return 2;
+#endif
+  return 0;
+}
+
 // Few inputs: a block has one group of 8 weight rows and a choice or `inputs` inputs (blocks of the same weights are neighbours: one reads them from the
 // cache), a lane one row and every 4th chunk of those that fall to its warp. Codes of several parts are
 // asked for before the first is used, so that many loads are under way.
 template <TensorType type, int inputs>
-__global__ void __launch_bounds__(256) integer_product_few(GroupedWeights weights, Inputs x, Routes routes, float* out) {
+__global__ void __launch_bounds__(few_threads, few_blocks_of_a_processor<type, inputs>()) integer_product_few(GroupedWeights weights, Inputs x, Routes routes, float* out) {
   using Kind = Format<type>;
   constexpr int slab_chunks = 64;
   constexpr int ahead = inputs > 4 ? 2 : 4;  // many inputs take the registers
