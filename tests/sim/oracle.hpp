@@ -115,6 +115,7 @@ class Oracle final : public Judge {
   Duration paused_total() const;
   Duration still_total() const;
   bool settled() const;                                 // what is due was due before this instant
+  bool limits_just_moved() const;
   void fail(const std::string& what) { violation_(what); }
   std::string name(const Call& call) const { return "request " + std::to_string(call.index); }
 

@@ -355,7 +355,7 @@ void Oracle::check_leases(const turn::Snapshot& view) {
   }
   if (view.running == certain && std::erase_if(leases_, [](const auto& entry) { return entry.second.doubtful; }) > 0) idle_since_ = mark();
   if (state_ == ChildState::ready && leases_.empty() && child_limits_.idle_unload > Duration::zero() && settled() && !excused.tokens &&
-      lived(idle_since_) > child_limits_.idle_unload) {
+      lived(idle_since_) > child_limits_.idle_unload && !limits_just_moved()) {
     fail("an idle engine was not unloaded");
   }
 }
@@ -392,12 +392,15 @@ Duration Oracle::sampling() const {
   return 2 * std::clamp<Duration>(window / 10, milliseconds(50), seconds(1)) + milliseconds(50);
 }
 
+// A shorter limit may be over already when it comes; it is judged at the next look, and the last may have been just now.
+bool Oracle::limits_just_moved() const { return lived(limits_since_) <= look_apart; }
+
 Duration Oracle::quiet(const Mark& since, TimePoint busy) const {
   return judged(since) - std::max(Duration::zero(), busy - since.at);
 }
 
 void Oracle::check_liveness() {
-  if (state_ != ChildState::ready || !ready_ || paused_since_) return;
+  if (state_ != ChildState::ready || !ready_ || paused_since_ || limits_just_moved()) return;
   if (std::all_of(leases_.begin(), leases_.end(), [](const auto& entry) { return entry.second.perhaps_gone(); })) return;
   for (const auto& [id, lease] : leases_) {
     if (lease.perhaps_gone()) continue;

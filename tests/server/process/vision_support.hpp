@@ -12,37 +12,13 @@
 #include <vector>
 
 #include "server/process/vision_conductor.hpp"
+#include "tests/server/process/recorder.hpp"
 
 namespace vision_support {
 
-using namespace vigil;
-using namespace vigil::process;
-using Catch::Matchers::Contains;
-using std::chrono::milliseconds;
-using Seconds = std::chrono::seconds;
-using supervise::ChildState;
-using supervise::Trouble;
-
-
-struct Recorder final : Hands {
-  TimePoint clock{Seconds(1000)};
-  std::vector<std::string> calls, logs;
-  std::string words;
-  int runs = 0;
-  TimePoint now() const override { return clock; }
-  void spawn(supervise::Generation generation) override { calls.push_back("spawn " + std::to_string(generation)); }
-  void terminate() override { calls.push_back("terminate"); }
-  void kill() override { calls.push_back("kill"); }
-  void write(std::string line) override { calls.push_back(line.substr(0, line.size() - 1)); }
+using namespace process_support;
+struct VisionHands final : Recorder {
   void pause_reading(bool) override { FAIL("nobody reads slowly from a vision child"); }
-  supervise::TreeUsage usage() override { return {}; }
-  void run_soon() override { ++runs; }
-  std::string last_words() const override { return words; }
-  void log(const std::string& line) override { logs.push_back(line); }
-  void state_changed() override {}
-  void started() override {}
-  void loaded(double) override {}
-  void killed(Trouble) override {}
 };
 
 struct Disk final : PictureFiles {
@@ -72,17 +48,6 @@ struct Port final : turn::TurnPort {
   void pause_output(bool) override {}
 };
 
-using Ending = std::shared_ptr<std::optional<turn::Ending>>;
-struct Sink final : turn::ReplySink {
-  explicit Sink(Ending e) : ending(std::move(e)) {}
-  turn::Verdict on_token(const protocol::Token&) override { return turn::Verdict::more; }
-  void on_end(const turn::Ending& end) override {
-    REQUIRE_FALSE(ending->has_value());  // exactly once
-    *ending = end;
-  }
-  Ending ending;
-};
-
 inline supervise::ChildLimits limits() {
   supervise::ChildLimits all;
   all.name = "vision";
@@ -98,7 +63,7 @@ inline supervise::ChildLimits limits() {
 }
 
 struct Room {
-  Recorder hands;
+  VisionHands hands;
   Disk disk;
   Port port;
   VisionConductor vision;
@@ -165,12 +130,6 @@ struct Room {
     vision.tree_empty();
   }
 };
-
-inline const turn::RequestError& error_of(const Ending& ending) {
-  REQUIRE(ending->has_value());
-  REQUIRE(std::holds_alternative<turn::Failed>((*ending)->how));
-  return std::get<turn::Failed>((*ending)->how).error;
-}
 
 using Calls = std::vector<std::string>;
 
