@@ -35,9 +35,9 @@ Floats random_floats(int64_t count, uint64_t seed, float size = 1) {
 // Every table that this processor can run.
 std::vector<const FastKernels*> all_kernels() {
   std::vector<const FastKernels*> tables;
-  for (const bool widest : {true, false}) {
-    const FastKernels* table = cpu::fast_kernels(widest);
-    if (table != nullptr && (tables.empty() || tables.front() != table)) tables.push_back(table);
+  for (const auto most : {cpu::InstructionSet::avx512_vbmi, cpu::InstructionSet::avx512, cpu::InstructionSet::avx2}) {
+    const FastKernels* table = cpu::fast_kernels(most);
+    if (table != nullptr && (tables.empty() || tables.back() != table)) tables.push_back(table);
   }
   return tables;
 }
@@ -115,7 +115,7 @@ Floats product_by_many(const FastKernels& kernels, const Matrix& matrix, Input& 
       if (matrix.packed.empty()) cpu::unpack_rows(matrix.type, matrix.file.data(), matrix.rows, matrix.row_bytes, matrix.cols, first + i * cpu::group_rows, panels[i]);
       else kernels.unpack(matrix.type, matrix.packed.data() + (first / cpu::group_rows + i) * matrix.group_bytes, matrix.cols, panels[i]);
     }
-    kernels.many(matrix.type, panels, matrix.cols, rows.data(), input.rows, first, std::min(2 * cpu::group_rows, matrix.rows - first));
+    kernels.many(matrix.type, panels, matrix.cols, rows.data(), input.rows, first, std::min(2 * cpu::group_rows, matrix.rows - first), {});
   }
   return out;
 }

@@ -3,6 +3,7 @@
 // (panel_types.hpp) to the bit. Block layouts: dequantise_iq.cpp. Included by the kernel files alone.
 #pragma once
 
+#include "engine/compute/cpu/codebook_fields.hpp"
 #include "engine/compute/cpu/codebooks.hpp"
 #include "engine/compute/cpu/product_kernels.hpp"
 
@@ -26,22 +27,6 @@ constexpr SignTable make_sign_table() {
 }
 constexpr SignTable sign_table = make_sign_table();
 
-VIGIL_INLINE uint64_t load_64(const void* from) {
-  uint64_t word;
-  __builtin_memcpy(&word, from, sizeof word);
-  return word;
-}
-VIGIL_INLINE uint32_t word_at(const uint8_t* from) {
-  uint32_t word;
-  __builtin_memcpy(&word, from, sizeof word);
-  return word;
-}
-VIGIL_INLINE uint32_t half_word_at(const uint8_t* from) {
-  uint16_t word;
-  __builtin_memcpy(&word, from, sizeof word);
-  return word;
-}
-VIGIL_INLINE float half_at(const uint8_t* from) { return _cvtsh_ss(static_cast<uint16_t>(half_word_at(from))); }
 VIGIL_INLINE __m256i four_words(uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
   return _mm256_set_epi64x(static_cast<long long>(d), static_cast<long long>(c), static_cast<long long>(b), static_cast<long long>(a));
 }
@@ -124,8 +109,7 @@ VIGIL_INLINE SignedCodes read_codes(const uint8_t* block, int64_t part, float* s
   } else {
     static_assert(type == TensorType::iq1_m);
     const uint8_t* tops = block + 48;
-    const uint32_t scale_bits = half_word_at(tops) >> 12 | (half_word_at(tops + 2) >> 12) << 4 | (half_word_at(tops + 4) >> 12) << 8 | (half_word_at(tops + 6) >> 12) << 12;
-    const float scale = _cvtsh_ss(static_cast<uint16_t>(scale_bits));
+    const float scale = iq1_m_scale(tops);
     const uint32_t codes = half_word_at(tops + part / 2 * 2) >> (part % 2 * 6);
     scales[0] = scale * static_cast<float>(2 * (codes & 7u) + 1) * 0.125f;
     scales[1] = scale * static_cast<float>(2 * (codes >> 3 & 7u) + 1) * 0.125f;
@@ -136,18 +120,6 @@ VIGIL_INLINE SignedCodes read_codes(const uint8_t* block, int64_t part, float* s
                                       point_at(book, at[2] | (nibbles >> 8 & 7u) << 8), point_at(book, at[3] | (nibbles >> 12 & 7u) << 8));
     const auto direction = [&](uint32_t bit) { return (nibbles & bit) != 0 ? ~uint64_t{0} : uint64_t{0x0101010101010101u}; };
     return iq1_codes(points, four_words(direction(0x8), direction(0x80), direction(0x800), direction(0x8000)));
-  }
-}
-
-constexpr int64_t codebook_block_bytes(TensorType type) {
-  switch (type) {
-    case TensorType::iq1_s: return 50;
-    case TensorType::iq1_m: return 56;
-    case TensorType::iq2_xxs: return 66;
-    case TensorType::iq2_xs: return 74;
-    case TensorType::iq2_s: return 82;
-    case TensorType::iq3_xxs: return 98;
-    default: return 110;
   }
 }
 
@@ -175,7 +147,7 @@ VIGIL_INLINE void turn_sums(const __m256i* sums, Ints& first, Ints& second) {
 
 template <TensorType type, int count>
 void codebook_rows(const uint8_t* matrix, int64_t row_bytes, int64_t cols, const ProductRow* rows, int64_t first, int64_t lanes) {
-  constexpr bool halves = type == TensorType::iq2_xs || type == TensorType::iq2_s || type == TensorType::iq1_m;
+  constexpr bool halves = has_half_scales(type);
   Floats sums[count];
   for (int n = 0; n < count; ++n) sums[n] = zero_floats();
   __m256i dots[count][16];

@@ -9,6 +9,7 @@ namespace vigil::compute::cpu {
 
 #if defined(__x86_64__)
 extern const FastKernels kernels_avx2, kernels_avx512;  // kernels_avx2.cpp, kernels_avx512.cpp
+const FastKernels* kernels_avx512_vbmi();                // kernels_avx512_vbmi.cpp
 
 namespace {
 
@@ -20,15 +21,17 @@ bool has_f16c() {
 
 }  // namespace
 
-const FastKernels* fast_kernels(bool widest) {
+const FastKernels* fast_kernels(InstructionSet most) {
   __builtin_cpu_init();
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c()) return nullptr;
   const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
                     __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni");
-  return wide && widest ? &kernels_avx512 : &kernels_avx2;
+  if (!wide || most == InstructionSet::avx2) return &kernels_avx2;
+  const bool bytes = __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("gfni") && __builtin_cpu_supports("bmi2");
+  return bytes && most == InstructionSet::avx512_vbmi ? kernels_avx512_vbmi() : &kernels_avx512;
 }
 #else
-const FastKernels* fast_kernels(bool) { return nullptr; }
+const FastKernels* fast_kernels(InstructionSet) { return nullptr; }
 #endif
 
 }  // namespace vigil::compute::cpu

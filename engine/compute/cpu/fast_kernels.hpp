@@ -52,6 +52,12 @@ inline Panel panel_in(float* memory, int64_t cols) {
   return {room, room, memory + cols / 32 * 128, memory + cols / 32 * 160};
 }
 
+// Where the weights lie that will be unpacked next; none at a matrix's end.
+struct NextGroups {
+  const std::byte* from = nullptr;
+  int64_t bytes = 0;
+};
+
 // K is kept [head_dim][64], V [64][head_dim rounded up to 16], so that lanes are positions for scores and dimensions for sums. Quantised
 // types: first the half-precision scales, [head_dim / 32][64] of K and [64][head_dim / 32] of V, then the codes: signed bytes in the same
 // order, or nibbles less 8, two sixteens of a block's 32 dimensions in one byte: K [head_dim / 32][16][64], V [64][head_dim / 32][16].
@@ -91,8 +97,9 @@ struct FastKernels {
   // Input rows from which unpacking pays for a type that few() takes.
   int64_t (*many_from)(gguf::TensorType type);
   void (*unpack)(gguf::TensorType type, const std::byte* group, int64_t cols, Panel& panel);
-  // The same for two adjacent unpacked groups of an integer type: lanes is at most 32.
-  void (*many)(gguf::TensorType type, const Panel panels[2], int64_t cols, const ProductRow* rows, int64_t count, int64_t first, int64_t lanes);
+  // The same for two adjacent unpacked groups of an integer type: lanes is at most 32. `next` is asked of the memory meanwhile.
+  void (*many)(gguf::TensorType type, const Panel panels[2], int64_t cols, const ProductRow* rows, int64_t count, int64_t first, int64_t lanes,
+               const NextGroups& next);
 
   void (*rms_norm_row)(const float* in, const float* gain, float epsilon, int64_t cols, float* out);
   void (*gate_row)(Gate kind, float* gate, const float* up, int64_t cols);
@@ -107,7 +114,10 @@ struct FastKernels {
                      float* scratch, float* out);
 };
 
-// The widest that this processor has; null when it has not even AVX2, FMA and F16C. `widest` false leaves AVX-512 out.
-const FastKernels* fast_kernels(bool widest = true);
+// Each has what those before it have. avx2: with FMA and F16C. avx512: F, BW, VL, DQ, VNNI. avx512_vbmi: VBMI, GFNI, BMI2.
+enum class InstructionSet : uint8_t { avx2, avx512, avx512_vbmi };
+
+// For the widest that this processor has, `most` at most; null when it has not even AVX2.
+const FastKernels* fast_kernels(InstructionSet most = InstructionSet::avx512_vbmi);
 
 }  // namespace vigil::compute::cpu

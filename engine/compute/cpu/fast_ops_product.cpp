@@ -79,8 +79,16 @@ void FastOps::multiply(const Factor& factor, int64_t first, int64_t end) {
       if (factor.packed != nullptr) kernels_.unpack(factor.type, factor.packed + (g + i) * factor.group_bytes, cols, panels[i]);
       else unpack_rows(factor.type, factor.matrix, factor.rows, factor.row_bytes, cols, (g + i) * group_rows, panels[i]);
     }
-    kernels_.many(factor.type, panels, cols, rows, count, g * group_rows, lanes_from(g, groups));
+    kernels_.many(factor.type, panels, cols, rows, count, g * group_rows, lanes_from(g, groups), groups_at(factor, g + 2, std::min<int64_t>(2, end - g - 2)));
   }
+}
+
+// `groups` groups from `group` on as they lie in memory; nothing when there are none.
+NextGroups FastOps::groups_at(const Factor& factor, int64_t group, int64_t groups) {
+  if (groups <= 0) return {};
+  if (factor.packed != nullptr) return {factor.packed + group * factor.group_bytes, groups * factor.group_bytes};
+  const int64_t rows = std::min(groups * group_rows, factor.rows - group * group_rows), bytes = static_cast<int64_t>(factor.row_bytes);
+  return {factor.matrix + group * group_rows * bytes, rows * bytes};
 }
 
 // Packed, or of a type that is unpacked from the file.

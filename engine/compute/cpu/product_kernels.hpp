@@ -244,8 +244,14 @@ VIGIL_INLINE void add_block(const ProductRow* rows, int64_t b, const Floats* sca
 // Codes ahead that are asked for: the memory's latency at its full rate.
 constexpr int64_t prefetch_bytes = 2048;
 
-template <TensorType type, int count>
-void few_rows(const std::byte* group, int64_t cols, const ProductRow* rows, int64_t first, int64_t lanes) {
+// One pass over a group runs as fast as the memory, and asks for codes a little ahead. Of several only the first would wait for memory:
+// instead they share out the next group among them, pass `number` of `count` asking for every count-th block of it.
+struct Pass {
+  int64_t number, count;
+};
+
+template <TensorType type, int count, bool alone>
+void few_rows(const std::byte* group, int64_t cols, const ProductRow* rows, int64_t first, int64_t lanes, const Pass& pass) {
   constexpr TypeTraits traits = traits_of(type);
   const uint8_t* codes = bytes_at(group);
   const uint8_t* scales = codes + cols / 32 * traits.code_bytes;
@@ -254,12 +260,17 @@ void few_rows(const std::byte* group, int64_t cols, const ProductRow* rows, int6
   for (int n = 0; n < count; ++n) sums[n] = zero_floats();
   Scales<type> unpacked;
   constexpr int64_t parts = traits.chunk / 32, per_part = traits.halves ? 2 : 1;
+  const int64_t group_bytes = cols / 32 * traits.code_bytes + cols / traits.chunk * traits.scale_bytes;
+  int64_t due = pass.number;
   for (int64_t chunk = 0; chunk < cols / traits.chunk; ++chunk) {
     read_scales<type>(scales + chunk * traits.scale_bytes, unpacked);
     for (int64_t part = 0; part < parts; ++part) {
       const int64_t b = chunk * parts + part;
       const uint8_t* at = codes + b * traits.code_bytes;
-      for (int64_t line = 0; line < traits.code_bytes; line += 64) __builtin_prefetch(at + prefetch_bytes + line, 0, 3);
+      if (alone || b == due) {
+        for (int64_t line = 0; line < traits.code_bytes; line += 64) __builtin_prefetch(at + (alone ? prefetch_bytes : group_bytes) + line, 0, 3);
+        due += pass.count;
+      }
       add_block<traits, count>(rows, b, unpacked.scale + part * per_part, unpacked.offset + (traits.offsets ? part * per_part : 0),
                                [&](auto&& take) { each_vector<type>(at, table, take); }, sums);
     }
@@ -290,15 +301,19 @@ void unpack_group(const std::byte* group, int64_t cols, Panel& panel) {
   }
 }
 
-// `count` rows times `width` unpacked groups, both constants: as many sums as the registers hold.
+// `count` rows times `width` unpacked groups, both constants: as many sums as the registers hold. Meanwhile `next` comes, a piece a block.
 template <TypeTraits traits, int count, int width>
-VIGIL_INLINE void panel_tile(const Panel* panels, int64_t cols, const ProductRow* rows, int64_t first, int64_t lanes) {
+VIGIL_INLINE void panel_tile(const Panel* panels, int64_t cols, const ProductRow* rows, int64_t first, int64_t lanes, const NextGroups& next) {
+  const int64_t piece = (next.bytes / 64 + cols / 32 - 1) / (cols / 32) * 64;
+  const std::byte* ahead = next.from;
+  const std::byte* const ahead_end = next.from + next.bytes;
   Floats sums[width][count];
   for (int w = 0; w < width; ++w) {
     for (int n = 0; n < count; ++n) sums[w][n] = zero_floats();
   }
   constexpr int64_t per_block = traits.halves ? 2 : 1;
   for (int64_t b = 0; b < cols / 32; ++b) {
+    for (const std::byte* const end = ahead_end - ahead < piece ? ahead_end : ahead + piece; ahead < end; ahead += 64) __builtin_prefetch(ahead, 0, 2);
     if constexpr (!traits.halves) {
       Ints dots[width][count];
       for (int n = 0; n < count; ++n) {
@@ -349,15 +364,25 @@ inline constexpr int panel_width = registers >= 32 ? 2 : 1;
 
 template <TensorType type>
 void few_any(const std::byte* group, int64_t cols, const ProductRow* rows, int64_t count, int64_t first, int64_t lanes) {
-  in_tiles<few_at_once>(count, [&](auto size, int64_t row) { few_rows<type, size.value>(group, cols, rows + row, first, lanes); });
+  Pass pass{0, (count + few_at_once - 1) / few_at_once};
+  in_tiles<few_at_once>(count, [&](auto size, int64_t row) {
+    if (pass.count == 1) few_rows<type, size.value, true>(group, cols, rows + row, first, lanes, pass);
+    else few_rows<type, size.value, false>(group, cols, rows + row, first, lanes, pass);
+    ++pass.number;
+  });
 }
 
 template <TypeTraits traits>
-void many_any(const Panel* panels, int64_t cols, const ProductRow* rows, int64_t count, int64_t first, int64_t lanes) {
+void many_any(const Panel* panels, int64_t cols, const ProductRow* rows, int64_t count, int64_t first, int64_t lanes, const NextGroups& next) {
+  const int64_t passes = (count + many_at_once - 1) / many_at_once * (2 / panel_width);
+  const int64_t share = (next.bytes / 64 + passes - 1) / passes * 64;
+  NextGroups part{next.from, 0};
   for (int w = 0; w < 2; w += panel_width) {
     if (16 * w >= lanes) return;
     in_tiles<many_at_once>(count, [&](auto size, int64_t row) {
-      panel_tile<traits, size.value, panel_width>(panels + w, cols, rows + row, first + 16 * w, lanes - 16 * w);
+      part.bytes = next.from + next.bytes - part.from < share ? next.from + next.bytes - part.from : share;
+      panel_tile<traits, size.value, panel_width>(panels + w, cols, rows + row, first + 16 * w, lanes - 16 * w, part);
+      part.from += part.bytes;
     });
   }
 }
@@ -445,26 +470,26 @@ void unpack(TensorType type, const std::byte* group, int64_t cols, Panel& panel)
 
 // What of the traits a panel still shows.
 template <TensorType type>
-void many_of(const Panel* panels, int64_t cols, const ProductRow* rows, int64_t count, int64_t first, int64_t lanes) {
+void many_of(const Panel* panels, int64_t cols, const ProductRow* rows, int64_t count, int64_t first, int64_t lanes, const NextGroups& next) {
   constexpr TypeTraits traits = traits_of(type);
-  many_any<TypeTraits{0, 0, 0, traits.offset_bits, traits.halves, traits.offsets}>(panels, cols, rows, count, first, lanes);
+  many_any<TypeTraits{0, 0, 0, traits.offset_bits, traits.halves, traits.offsets}>(panels, cols, rows, count, first, lanes, next);
 }
 
-void many(TensorType type, const Panel panels[2], int64_t cols, const ProductRow* rows, int64_t count, int64_t first, int64_t lanes) {
+void many(TensorType type, const Panel panels[2], int64_t cols, const ProductRow* rows, int64_t count, int64_t first, int64_t lanes, const NextGroups& next) {
   switch (type) {
-    case TensorType::q4_0: return many_of<TensorType::q4_0>(panels, cols, rows, count, first, lanes);
-    case TensorType::q5_0: return many_of<TensorType::q5_0>(panels, cols, rows, count, first, lanes);
+    case TensorType::q4_0: return many_of<TensorType::q4_0>(panels, cols, rows, count, first, lanes, next);
+    case TensorType::q5_0: return many_of<TensorType::q5_0>(panels, cols, rows, count, first, lanes, next);
     case TensorType::q8_0: case TensorType::iq4_nl: case TensorType::iq4_xs: case TensorType::mxfp4: case TensorType::iq1_s:
     case TensorType::iq2_xxs: case TensorType::iq3_xxs: case TensorType::iq3_s: case TensorType::q1_0: case TensorType::q2_0:
     case TensorType::tq1_0: case TensorType::tq2_0:
-      return many_of<TensorType::q8_0>(panels, cols, rows, count, first, lanes);
+      return many_of<TensorType::q8_0>(panels, cols, rows, count, first, lanes, next);
     case TensorType::q4_1: case TensorType::q5_1: case TensorType::q4_k: case TensorType::q5_k:
-      return many_of<TensorType::q4_k>(panels, cols, rows, count, first, lanes);
+      return many_of<TensorType::q4_k>(panels, cols, rows, count, first, lanes, next);
     case TensorType::iq1_m: case TensorType::iq2_xs: case TensorType::iq2_s: case TensorType::nvfp4:
-      return many_any<TypeTraits{0, 0, 0, 7, true, false}>(panels, cols, rows, count, first, lanes);
-    case TensorType::q2_k: return many_of<TensorType::q2_k>(panels, cols, rows, count, first, lanes);
-    case TensorType::q3_k: return many_of<TensorType::q3_k>(panels, cols, rows, count, first, lanes);
-    case TensorType::q6_k: return many_of<TensorType::q6_k>(panels, cols, rows, count, first, lanes);
+      return many_any<TypeTraits{0, 0, 0, 7, true, false}>(panels, cols, rows, count, first, lanes, next);
+    case TensorType::q2_k: return many_of<TensorType::q2_k>(panels, cols, rows, count, first, lanes, next);
+    case TensorType::q3_k: return many_of<TensorType::q3_k>(panels, cols, rows, count, first, lanes, next);
+    case TensorType::q6_k: return many_of<TensorType::q6_k>(panels, cols, rows, count, first, lanes, next);
     default: return;
   }
 }

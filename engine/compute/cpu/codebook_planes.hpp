@@ -1,0 +1,407 @@
+// Products of few input rows with the codebook types where a register of bytes can be looked up in a table of any size (AVX-512 VBMI, GFNI). A point
+// is not fetched from memory: tables are cut into planes, plane k holding value k of every point, so that one lookup serves 64 points, and
+// inputs are spread over as many planes. A register holds one block of rows l and l + 8, or of one row where points have four values. Sums are
+// whole numbers, so the results are those of codebook_kernels.hpp to the bit. Block layouts: dequantise_iq.cpp. Included by the kernel files alone.
+#pragma once
+
+#include <algorithm>
+
+#include "engine/compute/cpu/codebook_fields.hpp"
+#include "engine/compute/cpu/codebooks.hpp"
+#include "engine/compute/cpu/fast_kernels.hpp"
+#include "engine/compute/cpu/simd.hpp"
+
+namespace vigil::compute::cpu::VIGIL_ISA {
+
+using gguf::TensorType;
+
+constexpr bool is_iq1(TensorType type) { return type == TensorType::iq1_s || type == TensorType::iq1_m; }
+constexpr bool is_iq3(TensorType type) { return type == TensorType::iq3_xxs || type == TensorType::iq3_s; }
+
+// ---- tables
+
+// Points of eight values have only three different ones: their numbers (0, 1, 2) are kept four in a byte.
+template <size_t points>
+struct NumberPlanes {
+  alignas(64) uint8_t bytes[2][points];
+  template <typename Value>
+  explicit NumberPlanes(const Codebook<Value, 8, points>& book) : bytes{} {
+    for (size_t point = 0; point < points; ++point) {
+      for (size_t k = 0; k < 8; ++k) {
+        const int value = book[point][k];
+        const int number = value == 8 || value == -1 ? 0 : value == 25 || value == 0 ? 1 : 2;  // of 8, 25, 43 or of -1, 0, 1
+        bytes[k / 4][point] |= static_cast<uint8_t>(number << (2 * (k % 4)));
+      }
+    }
+  }
+};
+template <size_t points>
+struct ValuePlanes {
+  alignas(64) uint8_t bytes[4][points];
+  explicit ValuePlanes(const Codebook<uint8_t, 4, points>& book) : bytes{} {
+    for (size_t point = 0; point < points; ++point) {
+      for (size_t k = 0; k < 4; ++k) bytes[k][point] = book[point][k];
+    }
+  }
+};
+
+template <TensorType type>
+const auto& planes_of() {
+  if constexpr (type == TensorType::iq2_xxs) {
+    static const NumberPlanes planes(codebook_iq2_xxs);
+    return planes;
+  } else if constexpr (type == TensorType::iq2_xs) {
+    static const NumberPlanes planes(codebook_iq2_xs);
+    return planes;
+  } else if constexpr (type == TensorType::iq2_s) {
+    static const NumberPlanes planes(codebook_iq2_s);
+    return planes;
+  } else if constexpr (type == TensorType::iq3_xxs) {
+    static const ValuePlanes planes(codebook_iq3_xxs);
+    return planes;
+  } else if constexpr (type == TensorType::iq3_s) {
+    static const ValuePlanes planes(codebook_iq3_s);
+    return planes;
+  } else {
+    static const NumberPlanes planes(codebook_iq1_s);
+    return planes;
+  }
+}
+
+// The lowest seven bits of a place are those of `low`; bits[i] is bit 7 + i of all places. `table` has 128 << levels bytes.
+template <int levels>
+VIGIL_INLINE __m512i look_up_places(const uint8_t* table, __m512i low, const __mmask64* bits) {
+  if constexpr (levels == 0) {
+    return _mm512_permutex2var_epi8(_mm512_load_si512(table), low, _mm512_load_si512(table + 64));
+  } else {
+    const __m512i lower = look_up_places<levels - 1>(table, low, bits);
+    const __m512i upper = look_up_places<levels - 1>(table + (size_t{64} << levels), low, bits);
+    return _mm512_mask_blend_epi8(bits[levels - 1], lower, upper);
+  }
+}
+
+template <size_t points>
+constexpr int levels_of() { return points == 256 ? 1 : points == 512 ? 2 : points == 1024 ? 3 : 4; }
+
+// ---- reading blocks
+
+VIGIL_INLINE __m256i load_256(const uint8_t* from) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)); }
+VIGIL_INLINE __m128i load_8_bytes(const uint8_t* from) { return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)); }
+VIGIL_INLINE __m512i join(__m256i a, __m256i b) { return _mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1); }
+VIGIL_INLINE __mmask64 join_bits(uint64_t a, uint64_t b) { return a | b << 32; }
+
+// Each byte's lowest seven bits and an eighth that makes the number of ones even: one product with a matrix of bits.
+VIGIL_INLINE __m512i even_signs(__m512i sevens) { return _mm512_gf2p8affine_epi64_epi8(sevens, _mm512_set1_epi64(0x010204081020407f), 0); }
+VIGIL_INLINE __m256i even_signs(__m256i sevens) { return _mm256_gf2p8affine_epi64_epi8(sevens, _mm256_set1_epi64x(0x010204081020407f), 0); }
+
+// One block of two rows whose points have eight values.
+struct EightValues {
+  __m512i low;           // bits 0 to 7 of each point's place
+  __mmask64 bits[4];     // bits 7 to 10
+  __m512i signs;         // IQ2: a byte a point, a bit a column
+  __mmask64 down;        // IQ1: which points are moved down
+  __m512i codes[2];      // scales as the file has them, [8] of a row, for the first and second half of 32 columns
+};
+
+// ... and of one row whose points have four.
+struct FourValues {
+  __m512i low;
+  __mmask64 bits[2];
+  __m256i signs;         // a bit a column
+};
+
+template <TensorType type>
+VIGIL_INLINE EightValues read_eights(const uint8_t* a, const uint8_t* b) {
+  EightValues found;
+  const auto codes_of_nibbles = [&](const uint8_t* of_a, const uint8_t* of_b) {
+    const __m512i bytes = join(_mm256_cvtepu8_epi32(load_8_bytes(of_a)), _mm256_cvtepu8_epi32(load_8_bytes(of_b)));
+    found.codes[0] = _mm512_and_si512(bytes, _mm512_set1_epi32(15));
+    found.codes[1] = _mm512_srli_epi32(bytes, 4);
+  };
+  if constexpr (type == TensorType::iq2_xxs) {
+    const __m512i of_a = _mm512_loadu_si512(a + 2), of_b = _mm512_loadu_si512(b + 2);  // [8] of four places and a word of signs
+    found.low = join(_mm512_cvtepi64_epi32(of_a), _mm512_cvtepi64_epi32(of_b));
+    const __m512i offsets = _mm512_set1_epi64(0x352e2720);                              // bits 32, 39, 46, 53
+    found.signs = even_signs(join(_mm512_cvtepi64_epi32(_mm512_multishift_epi64_epi8(offsets, of_a)),
+                                  _mm512_cvtepi64_epi32(_mm512_multishift_epi64_epi8(offsets, of_b))));
+    found.codes[0] = join(_mm512_cvtepi64_epi32(_mm512_srli_epi64(of_a, 60)), _mm512_cvtepi64_epi32(_mm512_srli_epi64(of_b, 60)));
+  } else if constexpr (type == TensorType::iq2_xs) {
+    const __m512i of_a = _mm512_loadu_si512(a + 2), of_b = _mm512_loadu_si512(b + 2);  // [32] of nine bits of place, seven of signs
+    const __m512i ninth = _mm512_set1_epi16(256);
+    found.low = join(_mm512_cvtepi16_epi8(of_a), _mm512_cvtepi16_epi8(of_b));
+    found.bits[1] = join_bits(_mm512_test_epi16_mask(of_a, ninth), _mm512_test_epi16_mask(of_b, ninth));
+    found.signs = even_signs(join(_mm512_cvtepi16_epi8(_mm512_srli_epi16(of_a, 9)), _mm512_cvtepi16_epi8(_mm512_srli_epi16(of_b, 9))));
+    codes_of_nibbles(a + 66, b + 66);
+  } else if constexpr (type == TensorType::iq2_s) {
+    constexpr uint64_t every_second = 0x5555555555555555u;
+    const uint64_t of_a = load_64(a + 66), of_b = load_64(b + 66);
+    found.low = join(load_256(a + 2), load_256(b + 2));
+    found.bits[1] = join_bits(_pext_u64(of_a, every_second), _pext_u64(of_b, every_second));
+    found.bits[2] = join_bits(_pext_u64(of_a, every_second << 1), _pext_u64(of_b, every_second << 1));
+    found.signs = join(load_256(a + 34), load_256(b + 34));
+    codes_of_nibbles(a + 74, b + 74);
+  } else if constexpr (type == TensorType::iq1_s) {
+    constexpr uint64_t lowest = 0x0249024902490249u;  // of four three-bit numbers in each half-word
+    const auto bits = [](const uint8_t* block, uint64_t mask) { return _pext_u64(load_64(block + 34), mask) | _pext_u64(load_64(block + 42), mask) << 16; };
+    const auto down = [](const uint8_t* block) {
+      const __m128i words = _mm_loadu_si128(reinterpret_cast<const __m128i*>(block + 34));
+      return _pdep_u64(_mm_movepi16_mask(words), 0x11111111u) * 15;
+    };
+    found.low = join(load_256(a + 2), load_256(b + 2));
+    for (int i = 0; i < 3; ++i) found.bits[1 + i] = join_bits(bits(a, lowest << i), bits(b, lowest << i));
+    found.down = join_bits(down(a), down(b));
+    const auto words = [](const uint8_t* block) { return _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(block + 34))); };
+    found.codes[0] = _mm512_and_si512(_mm512_srli_epi32(join(words(a), words(b)), 12), _mm512_set1_epi32(7));
+  } else {
+    static_assert(type == TensorType::iq1_m);
+    constexpr uint64_t lowest = 0x1111111111111111u;  // of the nibbles, one a point
+    const auto bits = [](const uint8_t* block, uint64_t mask) { return _pext_u64(load_64(block + 32), mask) | _pext_u64(load_64(block + 40), mask) << 16; };
+    found.low = join(load_256(a), load_256(b));
+    for (int i = 0; i < 3; ++i) found.bits[1 + i] = join_bits(bits(a, lowest << i), bits(b, lowest << i));
+    found.down = join_bits(bits(a, lowest << 3), bits(b, lowest << 3));
+    const auto words = [](const uint8_t* block) {  // each half-word has the codes of two parts
+      const __m256i four = _mm256_cvtepu16_epi32(load_8_bytes(block + 48));
+      return _mm256_permutevar8x32_epi32(four, _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3));
+    };
+    const __m512i codes = _mm512_srlv_epi32(join(words(a), words(b)), _mm512_setr_epi32(0, 6, 0, 6, 0, 6, 0, 6, 0, 6, 0, 6, 0, 6, 0, 6));
+    found.codes[0] = _mm512_and_si512(codes, _mm512_set1_epi32(7));
+    found.codes[1] = _mm512_and_si512(_mm512_srli_epi32(codes, 3), _mm512_set1_epi32(7));
+  }
+  found.bits[0] = _mm512_movepi8_mask(found.low);
+  return found;
+}
+
+template <TensorType type>
+VIGIL_INLINE FourValues read_fours(const uint8_t* block) {
+  FourValues found;
+  found.low = _mm512_loadu_si512(block + 2);
+  found.bits[0] = _mm512_movepi8_mask(found.low);
+  if constexpr (type == TensorType::iq3_xxs) {
+    const __m256i offsets = _mm256_set1_epi64x(0x352e2720150e0700);  // of seven bits each, in two words
+    found.signs = even_signs(_mm256_multishift_epi64_epi8(offsets, load_256(block + 66)));
+  } else {
+    found.bits[1] = load_64(block + 66);
+    found.signs = load_256(block + 74);
+  }
+  return found;
+}
+
+template <TensorType type>
+VIGIL_INLINE __m512i codes_of_fours(const uint8_t* a, const uint8_t* b) {
+  if constexpr (type == TensorType::iq3_xxs) {
+    return _mm512_srli_epi32(join(load_256(a + 66), load_256(b + 66)), 28);
+  } else {
+    const auto words = [](const uint8_t* block) { return _mm256_set1_epi32(static_cast<int>(word_at(block + 106))); };
+    const __m512i places = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28);
+    return _mm512_and_si512(_mm512_srlv_epi32(join(words(a), words(b)), places), _mm512_set1_epi32(15));
+  }
+}
+
+// Scales from their codes, with the operations of the other kernels in their order.
+template <TensorType type>
+VIGIL_INLINE __m512 scales_of(__m512 scale, __m512i codes) {
+  const __m512 values = _mm512_cvtepi32_ps(codes), half = _mm512_set1_ps(0.5f);
+  if constexpr (type == TensorType::iq3_xxs) return _mm512_mul_ps(_mm512_mul_ps(scale, _mm512_add_ps(half, values)), half);
+  const __m512 odd = _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_add_epi32(codes, codes), _mm512_set1_epi32(1)));
+  if constexpr (type == TensorType::iq3_s) return _mm512_mul_ps(scale, odd);
+  if constexpr (is_iq1(type)) return _mm512_mul_ps(_mm512_mul_ps(scale, odd), _mm512_set1_ps(0.125f));
+  return _mm512_mul_ps(_mm512_mul_ps(scale, _mm512_add_ps(half, values)), _mm512_set1_ps(0.25f));
+}
+template <TensorType type>
+VIGIL_INLINE __m512 block_scales(const uint8_t* a, const uint8_t* b) {
+  const auto scale = [](const uint8_t* block) { return type == TensorType::iq1_m ? iq1_m_scale(block + 48) : half_at(block); };
+  return _mm512_mask_blend_ps(0xff00, _mm512_set1_ps(scale(a)), _mm512_set1_ps(scale(b)));
+}
+
+// ---- inputs
+
+// 256 inputs as planes. Points of eight values: plane k has inputs 8 i + k, i below 32, twice; with two scales in 32 columns there are eight
+// planes for the first sixteen columns of each 32 and eight for the others, zeros in between. Points of four: plane k has inputs 4 i + k.
+template <TensorType type>
+inline constexpr int planes = is_iq3(type) ? 4 : has_half_scales(type) ? 16 : 8;
+
+VIGIL_INLINE __m512i every(int64_t step) {
+  alignas(64) uint8_t places[64];
+  for (int64_t i = 0; i < 64; ++i) places[i] = static_cast<uint8_t>(i * step);
+  return _mm512_load_si512(places);
+}
+
+template <TensorType type>
+VIGIL_INLINE void spread(const int8_t* inputs, __m512i* to) {
+  const __m512i a = _mm512_loadu_si512(inputs), b = _mm512_loadu_si512(inputs + 64), c = _mm512_loadu_si512(inputs + 128), d = _mm512_loadu_si512(inputs + 192);
+  constexpr int values = is_iq3(type) ? 4 : 8;
+  const __m512i from = every(values);
+  for (int k = 0; k < values; ++k) {
+    const __m512i places = _mm512_add_epi8(from, _mm512_set1_epi8(static_cast<char>(k)));
+    const __m512i first = _mm512_permutex2var_epi8(a, places, b), second = _mm512_permutex2var_epi8(c, places, d);
+    if constexpr (is_iq3(type)) {
+      to[k] = join(_mm512_castsi512_si256(first), _mm512_castsi512_si256(second));
+    } else {
+      const __m512i all_of_them = _mm512_permutex2var_epi64(first, _mm512_setr_epi64(0, 1, 8, 9, 0, 1, 8, 9), second);
+      if constexpr (has_half_scales(type)) {
+        to[k] = _mm512_maskz_mov_epi8(0x3333333333333333u, all_of_them);
+        to[8 + k] = _mm512_maskz_mov_epi8(0xccccccccccccccccu, all_of_them);
+      } else {
+        to[k] = all_of_them;
+      }
+    }
+  }
+}
+
+// ---- products
+
+VIGIL_INLINE __m512i minus_where(__mmask64 negative, __m512i values) {
+  return _mm512_mask_sub_epi8(values, negative, _mm512_setzero_si512(), values);
+}
+
+// dots[h][n] = 32-bit sums of each 32 columns (or of half h of them) of a row, [8] of the one and [8] of the other.
+template <TensorType type, int count>
+VIGIL_INLINE void dot_eights(const EightValues& block, const __m512i (*inputs)[planes<type>], __m512i (*dots)[count]) {
+  constexpr int halves = has_half_scales(type) ? 2 : 1;
+  const auto& tables = planes_of<type>();
+  constexpr int levels = levels_of<sizeof tables.bytes[0]>();
+  __m512i numbers[2];
+  for (int i = 0; i < 2; ++i) numbers[i] = look_up_places<levels>(tables.bytes[i], block.low, block.bits);
+  // An IQ1 point is eight times its value and one up or down: plus 9, which the caller takes away again, it is a byte without a sign.
+  const __m512i values = is_iq1(type) ? _mm512_set1_epi32(17 << 16 | 9 << 8 | 1) : _mm512_set1_epi32(43 << 16 | 25 << 8 | 8);
+  const __m512i shift = is_iq1(type) ? _mm512_mask_blend_epi8(block.down, _mm512_set1_epi8(1), _mm512_set1_epi8(-1)) : _mm512_setzero_si512();
+  for (int h = 0; h < halves; ++h) {
+    for (int n = 0; n < count; ++n) dots[h][n] = _mm512_setzero_si512();
+  }
+  const auto plane = [&](auto k) {
+    const __m512i number = _mm512_and_si512(_mm512_srli_epi16(numbers[k.value / 4], 2 * (k.value % 4)), _mm512_set1_epi8(3));
+    __m512i magnitudes = _mm512_shuffle_epi8(values, number);
+    if constexpr (is_iq1(type)) magnitudes = _mm512_add_epi8(magnitudes, shift);
+    const __mmask64 negative = is_iq1(type) ? 0 : _mm512_test_epi8_mask(block.signs, _mm512_set1_epi8(static_cast<char>(1 << k.value)));
+    for (int n = 0; n < count; ++n) {
+      for (int h = 0; h < halves; ++h) {
+        const __m512i input = inputs[n][8 * h + k.value];
+        dots[h][n] = _mm512_dpbusd_epi32(dots[h][n], magnitudes, is_iq1(type) ? input : minus_where(negative, input));
+      }
+    }
+  };
+  plane(std::integral_constant<int, 0>{});
+  plane(std::integral_constant<int, 1>{});
+  plane(std::integral_constant<int, 2>{});
+  plane(std::integral_constant<int, 3>{});
+  plane(std::integral_constant<int, 4>{});
+  plane(std::integral_constant<int, 5>{});
+  plane(std::integral_constant<int, 6>{});
+  plane(std::integral_constant<int, 7>{});
+}
+
+// dots[n] = sums of each 16 columns of one row, [16].
+template <TensorType type, int count>
+VIGIL_INLINE void dot_fours(const FourValues& block, const __m512i (*inputs)[planes<type>], __m512i* dots) {
+  const auto& tables = planes_of<type>();
+  constexpr int levels = levels_of<sizeof tables.bytes[0]>();
+  alignas(64) static constexpr auto twice = [] {
+    std::array<uint8_t, 64> places{};
+    for (size_t i = 0; i < 64; ++i) places[i] = static_cast<uint8_t>(i / 2);
+    return places;
+  }();
+  const __m512i signs = _mm512_permutexvar_epi8(_mm512_load_si512(twice.data()), _mm512_castsi256_si512(block.signs));  // a byte of them a point
+  for (int n = 0; n < count; ++n) dots[n] = _mm512_setzero_si512();
+  for (int k = 0; k < 4; ++k) {
+    const __m512i magnitudes = look_up_places<levels>(tables.bytes[k], block.low, block.bits);
+    const __mmask64 negative = _mm512_test_epi8_mask(signs, _mm512_set1_epi16(static_cast<int16_t>(0x1001 << k)));  // points take its halves in turn
+    for (int n = 0; n < count; ++n) dots[n] = _mm512_dpbusd_epi32(dots[n], magnitudes, minus_where(negative, inputs[n][k]));
+  }
+}
+
+// Eight registers of [8] of a row and [8] of another become eight of a value of all sixteen rows.
+VIGIL_INLINE void turn(__m512i* r) {
+  const __m512i even = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13), odd = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
+  __m512i fours[2][4];  // of rows 0 to 3 and of rows 4 to 7: values c and c + 4
+  for (int i = 0; i < 2; ++i) {
+    const __m512i* of = r + 4 * i;
+    const __m512i a = _mm512_unpacklo_epi32(of[0], of[1]), b = _mm512_unpackhi_epi32(of[0], of[1]);
+    const __m512i c = _mm512_unpacklo_epi32(of[2], of[3]), d = _mm512_unpackhi_epi32(of[2], of[3]);
+    fours[i][0] = _mm512_unpacklo_epi64(a, c);
+    fours[i][1] = _mm512_unpackhi_epi64(a, c);
+    fours[i][2] = _mm512_unpacklo_epi64(b, d);
+    fours[i][3] = _mm512_unpackhi_epi64(b, d);
+  }
+  for (int c = 0; c < 4; ++c) {
+    r[c] = _mm512_permutex2var_epi64(fours[0][c], even, fours[1][c]);
+    r[c + 4] = _mm512_permutex2var_epi64(fours[0][c], odd, fours[1][c]);
+  }
+}
+
+template <TensorType type, int count>
+void plane_rows(const uint8_t* matrix, int64_t row_bytes, int64_t cols, const ProductRow* rows, int64_t first, int64_t lanes) {
+  constexpr int halves = has_half_scales(type) ? 2 : 1;
+  constexpr int64_t block_bytes = codebook_block_bytes(type);
+  Floats sums[count];
+  for (int n = 0; n < count; ++n) sums[n] = zero_floats();
+  const uint8_t* next = matrix + lanes * row_bytes;  // the group of rows after this, asked for in as many pieces
+  for (int64_t s = 0; s < cols / 256; ++s) {
+    __m512i inputs[count][planes<type>];
+    for (int n = 0; n < count; ++n) spread<type>(rows[n].quantised.codes + 256 * s, inputs[n]);
+    __m512i dots[halves][count][8], scales[halves][8];
+    for (int64_t p = 0; p < 8; ++p) {
+      const uint8_t* a = matrix + std::min(p, lanes - 1) * row_bytes + s * block_bytes;
+      const uint8_t* b = matrix + std::min(p + 8, lanes - 1) * row_bytes + s * block_bytes;
+      for (int64_t i = 0; i < 2 * block_bytes; i += 64) __builtin_prefetch(next + i, 0, 2);
+      next += 2 * block_bytes;
+      const __m512 scale = block_scales<type>(a, b);
+      if constexpr (is_iq3(type)) {
+        __m512i of_a[count], of_b[count];
+        dot_fours<type, count>(read_fours<type>(a), inputs, of_a);
+        dot_fours<type, count>(read_fours<type>(b), inputs, of_b);
+        const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+        const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+        for (int n = 0; n < count; ++n) {
+          dots[0][n][p] = _mm512_add_epi32(_mm512_permutex2var_epi32(of_a[n], even, of_b[n]), _mm512_permutex2var_epi32(of_a[n], odd, of_b[n]));
+        }
+        scales[0][p] = _mm512_castps_si512(scales_of<type>(scale, codes_of_fours<type>(a, b)));
+      } else {
+        const EightValues block = read_eights<type>(a, b);
+        __m512i found[halves][count];
+        dot_eights<type, count>(block, inputs, found);
+        for (int h = 0; h < halves; ++h) {
+          for (int n = 0; n < count; ++n) dots[h][n][p] = found[h][n];
+          scales[h][p] = _mm512_castps_si512(scales_of<type>(scale, block.codes[h]));
+        }
+      }
+    }
+    for (int h = 0; h < halves; ++h) {
+      turn(scales[h]);
+      for (int n = 0; n < count; ++n) turn(dots[h][n]);
+    }
+    for (int64_t b = 8 * s; b < 8 * s + 8; ++b) {
+      for (int n = 0; n < count; ++n) {
+        const QuantisedRow& row = rows[n].quantised;
+        for (int h = 0; h < halves; ++h) {
+          Ints dot{dots[h][n][b % 8]};
+          if constexpr (is_iq1(type)) dot = add(dot, all(9 * (halves == 2 ? row.negative_halves[2 * b + h] : row.negative_sums[b])));
+          sums[n] = fma(to_floats(dot), multiply(Floats{_mm512_castsi512_ps(scales[h][b % 8])}, all(row.scales[b])), sums[n]);
+        }
+      }
+    }
+  }
+  for (int n = 0; n < count; ++n) store_some(rows[n].out + first, sums[n], lanes);
+}
+
+template <TensorType type>
+void plane_any(const std::byte* matrix, int64_t row_bytes, int64_t cols, const ProductRow* rows, int64_t count, int64_t first, int64_t lanes) {
+  in_tiles<4>(count, [&](auto size, int64_t row) {
+    plane_rows<type, size.value>(reinterpret_cast<const uint8_t*>(matrix), row_bytes, cols, rows + row, first, lanes);
+  });
+}
+
+bool few_from_file(TensorType type, const std::byte* matrix, int64_t row_bytes, int64_t cols, const ProductRow* rows, int64_t count, int64_t first,
+                   int64_t lanes) {
+  switch (type) {
+    case TensorType::iq1_s: plane_any<TensorType::iq1_s>(matrix, row_bytes, cols, rows, count, first, lanes); return true;
+    case TensorType::iq1_m: plane_any<TensorType::iq1_m>(matrix, row_bytes, cols, rows, count, first, lanes); return true;
+    case TensorType::iq2_xxs: plane_any<TensorType::iq2_xxs>(matrix, row_bytes, cols, rows, count, first, lanes); return true;
+    case TensorType::iq2_xs: plane_any<TensorType::iq2_xs>(matrix, row_bytes, cols, rows, count, first, lanes); return true;
+    case TensorType::iq2_s: plane_any<TensorType::iq2_s>(matrix, row_bytes, cols, rows, count, first, lanes); return true;
+    case TensorType::iq3_xxs: plane_any<TensorType::iq3_xxs>(matrix, row_bytes, cols, rows, count, first, lanes); return true;
+    case TensorType::iq3_s: plane_any<TensorType::iq3_s>(matrix, row_bytes, cols, rows, count, first, lanes); return true;
+    default: return false;
+  }
+}
+
+}  // namespace vigil::compute::cpu::VIGIL_ISA
