@@ -39,16 +39,33 @@ VIGIL_INLINE Floats load_value(const std::byte* values, int64_t head_dim, int64_
   else return nibble_values(reinterpret_cast<const uint8_t*>(codes) + (p * (head_dim / 32) + d / 32) * 16, d % 32 >= 16);
 }
 
+// The block that comes next lies elsewhere in memory, where the processor does not look ahead by itself: it is asked for while this one's
+// scores are made, `piece` bytes for each dimension.
+struct NextBlock {
+  const std::byte* at;
+  const std::byte* end;
+  int64_t piece;
+};
+VIGIL_INLINE void ask_for(NextBlock& next) {
+  for (const std::byte* const stop = next.end - next.at < next.piece ? next.end : next.at + next.piece; next.at < stop; next.at += 64) {
+    __builtin_prefetch(next.at, 0, 2);
+  }
+}
+
+template <KvType type>
+inline constexpr int scored_at_once = registers < 32 ? 1 : scaled(type) ? 2 : 4;  // sixteens of positions, as many as the registers hold
+
 // scores[n][64] = q K, the dimensions in ascending order; quantised types are scaled after each 32.
 template <KvType type, int count>
-VIGIL_INLINE void score_block(const std::byte* keys, int64_t head_dim, const Query* queries, float (*scores)[kv_block_positions]) {
-  constexpr int vectors = registers < 32 ? 1 : scaled(type) ? 2 : 4;  // at once, as many as the registers hold
+VIGIL_INLINE void score_block(const std::byte* keys, int64_t head_dim, const Query* queries, float (*scores)[kv_block_positions], NextBlock& next) {
+  constexpr int vectors = scored_at_once<type>;
   for (int64_t first = 0; first < position_vectors; first += vectors) {
     Floats sums[count][vectors], part[count][vectors];
     for (int n = 0; n < count; ++n) {
       for (int i = 0; i < vectors; ++i) sums[n][i] = part[n][i] = zero_floats();
     }
     for (int64_t d = 0; d < head_dim; ++d) {
+      ask_for(next);
       auto& into = scaled(type) ? part : sums;
       Floats key[vectors];
       for (int i = 0; i < vectors; ++i) key[i] = load_key<type>(keys, head_dim, d, first + i);
@@ -147,8 +164,11 @@ inline constexpr int queries_at_once = registers >= 32 ? 6 : 4;
 inline constexpr int64_t widened_from = 3 * queries_at_once;
 
 template <KvType type>
-VIGIL_INLINE void score_all(const std::byte* keys, int64_t head_dim, const Query* queries, int64_t count, float (*scores)[kv_block_positions]) {
-  in_tiles<queries_at_once>(count, [&](auto size, int64_t first) { score_block<type, size.value>(keys, head_dim, queries + first, scores + first); });
+VIGIL_INLINE void score_all(const std::byte* keys, int64_t head_dim, const Query* queries, int64_t count, float (*scores)[kv_block_positions],
+                            const std::byte* next_from, int64_t next_bytes) {
+  const int64_t passes = (count + queries_at_once - 1) / queries_at_once * (position_vectors / scored_at_once<type>);
+  NextBlock next{next_from, next_from + next_bytes, (next_bytes / 64 + passes * head_dim - 1) / (passes * head_dim) * 64};
+  in_tiles<queries_at_once>(count, [&](auto size, int64_t first) { score_block<type, size.value>(keys, head_dim, queries + first, scores + first, next); });
 }
 
 template <KvType type>
@@ -178,8 +198,9 @@ void attend(const KvBlock& block, int64_t head_dim, int64_t start, float scale, 
   constexpr KvType wide = type == KvType::f16 ? KvType::f32 : type;
   const bool widens = type != wide && count >= widened_from;
   float scores[queries_in_tile][kv_block_positions];
-  if (widens) score_all<wide>(widen(block.keys, head_dim * kv_block_positions, widened), head_dim, queries, count, scores);
-  else score_all<type>(block.keys, head_dim, queries, count, scores);
+  const int64_t next_bytes = block.next != nullptr ? 2 * (block.values - block.keys) : 0;
+  if (widens) score_all<wide>(widen(block.keys, head_dim * kv_block_positions, widened), head_dim, queries, count, scores, block.next, next_bytes);
+  else score_all<type>(block.keys, head_dim, queries, count, scores, block.next, next_bytes);
   for (int64_t n = 0; n < count; ++n) weigh(scores[n], head_dim, start, scale, queries[n]);
   if (widens) add_all<wide>(widen(block.values, kv_block_positions * padded(head_dim), widened), head_dim, start, scores, queries, count);
   else add_all<type>(block.values, head_dim, start, scores, queries, count);

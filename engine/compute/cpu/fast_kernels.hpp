@@ -61,9 +61,11 @@ struct NextGroups {
 // K is kept [head_dim][64], V [64][head_dim rounded up to 16], so that lanes are positions for scores and dimensions for sums. Quantised
 // types: first the half-precision scales, [head_dim / 32][64] of K and [64][head_dim / 32] of V, then the codes: signed bytes in the same
 // order, or nibbles less 8, two sixteens of a block's 32 dimensions in one byte: K [head_dim / 32][16][64], V [64][head_dim / 32][16].
+// V follows K.
 struct KvBlock {
   const std::byte* keys;
   const std::byte* values;
+  const std::byte* next = nullptr;  // the keys of the block after this one; null for the last
 };
 
 // K or V of a block as floats.

@@ -85,9 +85,11 @@ void FastOps::attend_tile(const AttentionWork& work, int64_t kv_head, int64_t fi
     oldest = std::min(oldest, queries[i].oldest);
     end = std::max(end, length);
   }
-  for (int64_t start = oldest / kv_block_positions * kv_block_positions; start < end; start += kv_block_positions) {
-    const std::byte* part = part_of(work.cache, block_of(first / group, start / kv_block_positions), work.layer, kv_head);
-    kernels_.attend_block(shape.type, {part, part + shape.part_bytes() / 2}, dim, start, work.rule.scale, queries, count, widened);
+  const auto part_at = [&](int64_t start) { return part_of(work.cache, block_of(first / group, start / kv_block_positions), work.layer, kv_head); };
+  int64_t start = oldest / kv_block_positions * kv_block_positions;
+  for (const std::byte *part = part_at(start), *next; start < end; start += kv_block_positions, part = next) {
+    next = start + kv_block_positions < end ? part_at(start + kv_block_positions) : nullptr;
+    kernels_.attend_block(shape.type, {part, part + shape.part_bytes() / 2, next}, dim, start, work.rule.scale, queries, count, widened);
   }
   const float* sinks = work.rule.sinks ? row_as_floats(work.rule.sinks, 0, scratch(work.heads)) : nullptr;
   for (int64_t i = 0; i < count; ++i) {
