@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <optional>
 
@@ -43,18 +44,21 @@ class Scene {
 
   // What attention gives for the rows, [rows, heads, dim]; `partials` 0 leaves only the form for many rows.
   Floats attend(const std::vector<Place>& rows, int64_t window, const Floats& sinks, int64_t partials) const {
-    const int64_t count = static_cast<int64_t>(rows.size());
-    StepData step = step_of(rows);
-    const DeviceStep on_device(step);
     Floats q;
     for (const Place& row : rows) {
       const auto first = turned_queries_[static_cast<size_t>(row.sequence)].begin() + row.position * heads_.heads * heads_.dim;
       q.insert(q.end(), first, first + heads_.heads * heads_.dim);
     }
+    return attend_queries(q, rows, 0.3f, window, sinks, partials);
+  }
+  Floats attend_queries(const Floats& q, const std::vector<Place>& rows, float scale, int64_t window = 0, const Floats& sinks = {}, int64_t partials = 0) const {
+    const int64_t count = static_cast<int64_t>(rows.size());
+    StepData step = step_of(rows);
+    const DeviceStep on_device(step);
     const DeviceArray<float> queries(q), out(q.size()), scratch(static_cast<size_t>(std::max<int64_t>(1, partials)));
     std::optional<DeviceArray<float>> sink_memory;
     if (!sinks.empty()) sink_memory.emplace(sinks);
-    cuda::attention(nullptr, on_device.view(), queries.get(), cache(), layer, heads_.heads, 0.3f, window, sink_memory ? sink_memory->get() : nullptr,
+    cuda::attention(nullptr, on_device.view(), queries.get(), cache(), layer, heads_.heads, scale, window, sink_memory ? sink_memory->get() : nullptr,
                     scratch.get(), partials, out.get(), count);
     return out.to_host();
   }
@@ -168,7 +172,7 @@ TEST_CASE("attention is that of the formula, whatever heads, windows and sinks")
     for (const Heads& heads : {Heads{4, 2, 8, 8}, {5, 1, 20, 12}, {3, 3, 64, 64}, {18, 1, 16, 0}, {4, 1, 128, 128}}) {
       const std::vector<int64_t> lengths{130, 64, 5};
       const Scene scene(heads, KvType::f32, heads.dim == 20 ? RopeKind::adjacent : RopeKind::half_split, lengths);
-      const std::vector<Place> rows = last_places(lengths, 4);  // 12: the form for many
+      const std::vector<Place> rows = last_places(lengths, 4);
       for (const int64_t window : {0, 1, 63, 65}) {
         for (const Floats& sinks : {Floats{}, random_floats(heads.heads, 9)}) {
           const Doubles expected = scene.expected(rows, window, sinks);
@@ -182,16 +186,64 @@ TEST_CASE("attention is that of the formula, whatever heads, windows and sinks")
   });
 }
 
+// What halves cost: the keys, values, queries and weights have eleven bits.
+TEST_CASE("attention by tensor cores is that of the formula, whatever heads, windows and sinks") {
+  const auto check = [](const Heads& heads, const std::vector<int64_t>& lengths, int64_t count, const std::vector<int64_t>& windows) {
+    const Scene scene(heads, KvType::f16, heads.dim == 20 ? RopeKind::adjacent : RopeKind::half_split, lengths);
+    const std::vector<Place> rows = last_places(lengths, count);
+    Floats sinks;
+    for (const int64_t window : windows) {
+      const Doubles expected = scene.expected(rows, window, sinks);
+      INFO(heads.heads << " heads of " << heads.dim << ", window " << window << (sinks.empty() ? "" : ", sinks"));
+      CHECK(worst_difference(scene.attend(rows, window, sinks, 0), expected) < 1e-3);
+      const std::vector<Place> few(rows.end() - 3, rows.end());
+      CHECK(worst_difference(scene.attend(few, window, sinks, scene.partial_floats(2)), scene.expected(few, window, sinks)) < 1e-3);
+      sinks = random_floats(heads.heads, 9);
+    }
+  };
+  in_every_order([&] {
+    check({4, 2, 8, 8}, {130, 64, 5}, 4, {0, 1, 63, 65});
+    check({5, 1, 20, 12}, {130, 5}, 14, {0, 65});  // tiles of 64 queries begin and end within rows and sequences
+    check({18, 1, 16, 0}, {70, 3}, 4, {0, 63});
+  });
+  check({4, 1, 128, 128}, {130, 5}, 4, {0, 70});
+  check({3, 3, 160, 64}, {66, 5}, 2, {0, 65});    // two warps share a tile, of heads of two slices
+  check({2, 1, 272, 0}, {66}, 3, {0, 65});        // four
+  check({1, 1, 512, 512}, {66}, 3, {0});
+}
+
+TEST_CASE("large and small queries keep their bits as halves, and one that is no number gives nothing") {
+  const Heads heads{2, 1, 32, 0};
+  const Scene scene(heads, KvType::f16, RopeKind::half_split, {5});
+  const std::vector<Place> rows{{0, 3, 0}, {0, 4, 0}};
+  Floats q = random_floats(2 * 64, 7);
+  for (float& value : q) value *= 0x1p20f;  // beyond halves; the scale brings the scores back
+  const Floats large = scene.attend_queries(q, rows, 0.3f * 0x1p-20f);
+  for (float& value : q) value *= 0x1p-40f;  // below them
+  const Floats small = scene.attend_queries(q, rows, 0.3f * 0x1p20f);
+  CHECK(small == large);
+  q[64] = std::numeric_limits<float>::infinity();
+  const Floats broken = scene.attend_queries(q, rows, 0.3f * 0x1p20f);
+  CHECK(std::equal(broken.begin(), broken.begin() + 64, small.begin()));
+  for (size_t i = 64; i < 96; ++i) CHECK(std::isnan(broken[i]));
+}
+
 TEST_CASE("a row's attention has the same bits in any step and in either form") {
-  const Heads heads{6, 2, 40, 8};
+  struct Case {
+    KvType type;
+    Heads heads;
+    int64_t rows, stride;
+  };
   const std::vector<int64_t> lengths{200, 129};
-  for (const KvType type : {KvType::f16, KvType::f32}) {
+  for (const auto& [type, heads, count, stride] : {Case{KvType::f32, {6, 2, 40, 8}, 9, 5}, {KvType::f16, {6, 2, 40, 8}, 9, 5}, {KvType::q8_0, {5, 1, 64, 8}, 9, 7},
+                                                   {KvType::q4_0, {2, 2, 192, 0}, 3, 4}, {KvType::f16, {2, 2, 320, 0}, 2, 3}}) {
     const Scene scene(heads, type, RopeKind::half_split, lengths);
-    const std::vector<Place> rows = last_places(lengths, 9);
+    const std::vector<Place> rows = last_places(lengths, count);
+    INFO(name_of(type) << ", heads of " << heads.dim);
     for (const int64_t window : {0, 70}) {
       const Floats whole = scene.attend(rows, window, {}, 0);
       const size_t width = static_cast<size_t>(heads.heads * heads.dim);
-      for (size_t r = 0; r < rows.size(); r += 5) {
+      for (size_t r = 0; r < rows.size(); r += static_cast<size_t>(stride)) {
         const Floats expected(whole.begin() + static_cast<std::ptrdiff_t>(r * width), whole.begin() + static_cast<std::ptrdiff_t>((r + 1) * width));
         CHECK(scene.attend({rows[r]}, window, {}, 0) == expected);
         CHECK(scene.attend({rows[r]}, window, {}, scene.partial_floats(1)) == expected);
@@ -204,7 +256,7 @@ TEST_CASE("a row of many KV blocks is shared out more than once around") {
   const Heads heads{2, 1, 8, 8};
   const std::vector<int64_t> lengths{64 * 66 + 5, 64 * 64};  // 64 blocks of threads share the first one's 67 KV blocks
   const Scene scene(heads, KvType::f16, RopeKind::half_split, lengths);
-  const std::vector<Place> rows{{0, lengths[0] - 1, 0}, {1, lengths[1] - 1, 0}, {0, 64 * 65, 0}};
+  const std::vector<Place> rows{{0, 64 * 65, 0}, {0, lengths[0] - 1, 0}, {1, lengths[1] - 1, 0}};
   for (const int64_t window : {0, 64 * 65}) {
     const Floats shared_out = scene.attend(rows, window, {}, scene.partial_floats(3));
     CHECK(worst_difference(shared_out, scene.expected(rows, window, {})) < 1e-3);
@@ -215,13 +267,15 @@ TEST_CASE("a row of many KV blocks is shared out more than once around") {
 TEST_CASE("rows of a picture see ahead of themselves") {
   const Heads heads{4, 2, 32, 32};
   const std::vector<int64_t> lengths{70, 20};
-  const Scene scene(heads, KvType::f32, RopeKind::half_split, lengths);
   std::vector<Place> rows;
   for (int64_t p = 60; p < 70; ++p) rows.push_back({0, p, 69 - p});
   for (int64_t p = 10; p < 13; ++p) rows.push_back({1, p, p == 10 ? 2 : 0});
-  for (const int64_t window : {0, 12}) {
-    CHECK(worst_difference(scene.attend(rows, window, {}, 0), scene.expected(rows, window, {})) < 3e-6);
-    CHECK(worst_difference(scene.attend({rows[0]}, window, {}, scene.partial_floats(1)), scene.expected({rows[0]}, window, {})) < 3e-6);
+  for (const auto& [type, limit] : {std::pair{KvType::f32, 3e-6}, {KvType::f16, 1e-3}}) {
+    const Scene scene(heads, type, RopeKind::half_split, lengths);
+    for (const int64_t window : {0, 12}) {
+      CHECK(worst_difference(scene.attend(rows, window, {}, 0), scene.expected(rows, window, {})) < limit);
+      CHECK(worst_difference(scene.attend({rows[0]}, window, {}, scene.partial_floats(1)), scene.expected({rows[0]}, window, {})) < limit);
+    }
   }
 }
 

@@ -30,10 +30,10 @@ std::vector<float> floats_of(const std::string& path) {
   return values;
 }
 
-std::unique_ptr<schedule::Runtime> load(const std::string& path, const compute::BackendOptions& backend) {
+std::unique_ptr<schedule::Runtime> load(const std::string& path, const compute::BackendOptions& backend, compute::KvType kv_type) {
   schedule::RuntimeOptions options;
   options.backend = backend;
-  options.kv_type = compute::KvType::f32;
+  options.kv_type = kv_type;
   options.context = 512;
   options.outputs = 128;
   auto runtime = schedule::Runtime::load(path, options, [](double) { return true; });

@@ -16,8 +16,8 @@ std::string golden(const std::string& name);  // its path without an ending
 nlohmann::json json_of(const std::string& path);
 std::vector<float> floats_of(const std::string& path);
 
-// With a KV cache of floats, a context of 512, and room for the scores of whole prompts.
-std::unique_ptr<schedule::Runtime> load(const std::string& path, const compute::BackendOptions& backend);
+// With a context of 512 and room for the scores of whole prompts.
+std::unique_ptr<schedule::Runtime> load(const std::string& path, const compute::BackendOptions& backend, compute::KvType kv_type = compute::KvType::f32);
 
 // Greedy ids by steps alone, going on after end tokens as the reference did.
 std::vector<int32_t> raw_greedy(schedule::Runtime& runtime, std::vector<int32_t> next, size_t count);

@@ -3,17 +3,12 @@
 
 #include "engine/compute/cuda/launch.hpp"
 #include "engine/compute/cuda/product_parts.hpp"
+#include "engine/compute/cuda/row_power.cuh"
 
 namespace vigil::compute::cuda {
 namespace {
 
 constexpr unsigned whole_warp = 0xffffffffu;
-
-// A value that is no number would vanish in a maximum; as an infinity it makes the scale infinite and so the result no number.
-__device__ float magnitude(float value) {
-  const float size = fabsf(value);
-  return size <= 3.402823466e38f ? size : __uint_as_float(0x7f800000u);
-}
 
 __device__ int rounded(float value, float inverse) { return __float2int_rn(__fmul_rn(value, inverse)); }
 
@@ -59,19 +54,15 @@ __global__ void __launch_bounds__(256) split_into_halves(const float* in, unsign
   __syncthreads();
 #pragma unroll
   for (int i = 0; i < 8; ++i) largest = fmaxf(largest, of_warp[i]);
-  const int exponent = static_cast<int>(__float_as_uint(largest) >> 23);  // of a float that is not negative, with its bias of 127
-  const bool finite = exponent < 255;
-  // The largest comes to lie between 2^14 and 2^15.
-  const int power = max(exponent - 14, 1);
-  const float inverse = __uint_as_float(static_cast<unsigned>(254 - power) << 23);
+  const RowPower by = row_power(largest);
   for (int i = threadIdx.x; i < parts * part_columns; i += 256) {
-    const float value = i < cols && finite ? __fmul_rn(in[i], inverse) : 0.0f;
+    const float value = i < cols && by.finite ? __fmul_rn(in[i], by.inverse) : 0.0f;
     const __half first = __float2half_rn(value), rest = __float2half_rn(__fsub_rn(value, __half2float(first)));
     __half* part = reinterpret_cast<__half*>(values + (row * parts + i / part_columns) * 128);
     part[i % part_columns] = first;
     part[i % part_columns + part_columns] = rest;
   }
-  if (threadIdx.x == 0) factors[row] = __uint_as_float(finite ? static_cast<unsigned>(power) << 23 : 0x7fc00000u);
+  if (threadIdx.x == 0) factors[row] = by.factor;
 }
 
 __global__ void __launch_bounds__(256) fill_up_floats(const float* in, float* values, int cols, int padded) {

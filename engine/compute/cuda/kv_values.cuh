@@ -28,40 +28,48 @@ __device__ __forceinline__ __half* scales_of(const KvArea& area) {
   return reinterpret_cast<__half*>(area.address + static_cast<int>(kv_block_positions) * level_bytes);
 }
 
-// Values `start` to start + 7 of the row of `position`; those from head_dim on are 0.
-template <KvType type>
+// Values `start` to start + 7 of the row of `position` in a cache of floats; those from head_dim on are 0.
 __device__ __forceinline__ void load_eight(const KvArea& area, int position, int start, float (&values)[8]) {
-  if constexpr (type == KvType::f32) {
-    const float4* from = reinterpret_cast<const float4*>(area.address + (static_cast<size_t>(position) * area.head_width + start) * sizeof(float));
-    const float4 low = from[0], high = from[1];
-    values[0] = low.x, values[1] = low.y, values[2] = low.z, values[3] = low.w;
-    values[4] = high.x, values[5] = high.y, values[6] = high.z, values[7] = high.w;
-  } else if constexpr (type == KvType::f16) {
-    struct alignas(16) Eight {
-      __half values[8];
-    };
-    const Eight eight = *reinterpret_cast<const Eight*>(area.address + (static_cast<size_t>(position) * area.head_width + start) * sizeof(__half));
+  const float4* from = reinterpret_cast<const float4*>(area.address + (static_cast<size_t>(position) * area.head_width + start) * sizeof(float));
+  const float4 low = from[0], high = from[1];
+  values[0] = low.x, values[1] = low.y, values[2] = low.z, values[3] = low.w;
+  values[4] = high.x, values[5] = high.y, values[6] = high.z, values[7] = high.w;
 #pragma unroll
-    for (int i = 0; i < 8; ++i) values[i] = __half2float(eight.values[i]);
-  } else if (start >= area.head_dim) {
+  for (int i = 0; i < 8; ++i) values[i] = start + i < area.head_dim ? values[i] : 0.0f;
+}
+
+// The first in the low half, as an operand of a tensor-core product has them.
+__device__ __forceinline__ unsigned two_halves(float first, float second) {
+  const __half2 both = __floats2half2_rn(first, second);
+  return *reinterpret_cast<const unsigned*>(&both);
+}
+
+// The same from a cache of any other type, as halves: those of F16 as they are, levels times their scale rounded once. `start` may lie beyond the row.
+template <KvType type>
+__device__ __forceinline__ uint4 load_eight_halves(const KvArea& area, int position, int start) {
+  if (start >= area.head_dim) return make_uint4(0, 0, 0, 0);
+  unsigned words[4];
+  if constexpr (type == KvType::f16) {
+    const uint4 eight = *reinterpret_cast<const uint4*>(area.address + (static_cast<size_t>(position) * area.head_width + start) * sizeof(__half));
+    words[0] = eight.x, words[1] = eight.y, words[2] = eight.z, words[3] = eight.w;
+    const int left = area.head_dim - start;
 #pragma unroll
-    for (int i = 0; i < 8; ++i) values[i] = 0;
+    for (int i = 0; i < 4; ++i) words[i] &= (2 * i < left ? 0xffffu : 0u) | (2 * i + 1 < left ? 0xffff0000u : 0u);
   } else {
     const float scale = __half2float(scales_of<type>(area)[position * (area.head_dim / scale_values) + start / scale_values]);
     if constexpr (type == KvType::q8_0) {
       const uint2 levels = *reinterpret_cast<const uint2*>(area.address + static_cast<size_t>(position) * area.head_dim + start);
+      const auto level = [&](int i) { return static_cast<float>(static_cast<int8_t>((i < 4 ? levels.x : levels.y) >> i % 4 * 8 & 255u)); };
 #pragma unroll
-      for (int i = 0; i < 8; ++i) values[i] = scale * static_cast<float>(static_cast<int8_t>((i < 4 ? levels.x : levels.y) >> i % 4 * 8 & 255u));
+      for (int i = 0; i < 4; ++i) words[i] = two_halves(scale * level(2 * i), scale * level(2 * i + 1));
     } else {
       const unsigned levels = *reinterpret_cast<const unsigned*>(area.address + (static_cast<size_t>(position) * area.head_dim + start) / 2);
+      const auto level = [&](int i) { return static_cast<float>(static_cast<int>(levels >> i * 4 & 15u) - 8); };
 #pragma unroll
-      for (int i = 0; i < 8; ++i) values[i] = scale * static_cast<float>(static_cast<int>(levels >> i * 4 & 15u) - 8);
+      for (int i = 0; i < 4; ++i) words[i] = two_halves(scale * level(2 * i), scale * level(2 * i + 1));
     }
   }
-  if constexpr (type == KvType::f32 || type == KvType::f16) {
-#pragma unroll
-    for (int i = 0; i < 8; ++i) values[i] = start + i < area.head_dim ? values[i] : 0.0f;
-  }
+  return make_uint4(words[0], words[1], words[2], words[3]);
 }
 
 // Writes a head's row at `position`: the whole block of threads takes part, whole warps of them.

@@ -37,6 +37,7 @@ void rope_and_store(cudaStream_t stream, const StepView& step, const Rope& rope,
 // attention.cu. `sinks` may be null. `partials` [partial_floats] holds what blocks give until it is merged; a step of few rows whose partials
 // do not fit runs in parts, or in the form for many rows, with the same bits.
 inline constexpr int64_t attention_most_head_dim = 512;
+inline constexpr int64_t attention_few_rows = 16;  // up to here rows' KV blocks are shared out
 int64_t attention_partial_floats(int64_t rows, int64_t heads, int64_t head_dim, int64_t blocks_per_sequence);
 void attention(cudaStream_t stream, const StepView& step, const float* q, const KvCache& cache, int64_t layer, int64_t heads, float score_scale,
                int64_t window, const float* sinks, float* partials, int64_t partial_floats, float* out, int64_t rows);

@@ -10,7 +10,6 @@ namespace {
 
 // Most memory for what KV blocks give before it is merged; a single row's is always worth it up to the second figure (docs/cuda.md).
 constexpr uint64_t usual_partial_bytes = uint64_t{64} << 20, most_partial_bytes = uint64_t{256} << 20;
-constexpr int64_t rows_that_share_blocks = 8;
 
 Matrix matrix_of(const Weight& weight) {
   assert(weight.packed != nullptr);  // bound for products or as a table
@@ -93,7 +92,7 @@ void CudaOps::attention(Buffer q, const KvCache& cache, int64_t layer, int64_t h
   // Without reserve() or room for a single row all rows take the form that needs no partials.
   const uint64_t row_bytes = static_cast<uint64_t>(attention_partial_floats(1, heads, shape.head_dim, backend_.step_.blocks_per_sequence)) * sizeof(float);
   if (rehearsal_ != nullptr && row_bytes <= most_partial_bytes) {
-    const uint64_t usual = std::clamp<uint64_t>(usual_partial_bytes / row_bytes, 1, rows_that_share_blocks) * row_bytes;
+    const uint64_t usual = std::clamp<uint64_t>(usual_partial_bytes / row_bytes, 1, attention_few_rows) * row_bytes;
     rehearsal_->attention = std::max(rehearsal_->attention, usual);
   }
   issue([&](cudaStream_t stream) {

@@ -69,6 +69,22 @@ TEST_CASE("golden weight types on the device are as near as the reference's own 
   CHECK(std::exp(logarithms / rounded) <= 1.0);
 }
 
+// Its tensor cores take halves of queries and weights too, where the CPU has only the cache's.
+TEST_CASE("golden models with a smaller KV cache on the device are about as near as on the CPU") {
+  for (const char* name : {"arch-llama", "arch-qwen3"}) {
+    for (const compute::KvType type : {compute::KvType::f16, compute::KvType::q8_0}) {
+      INFO(name << " with a cache of " << compute::name_of(type));
+      const nlohmann::json facts = json_of(golden(name) + ".json");
+      const auto error = [&](const compute::BackendOptions& backend) {
+        return difference_from_reference(*load(golden(name) + ".gguf", backend, type), facts, golden(name), 1u << 20).rms;
+      };
+      const double ours = error(device_backend()), on_cpu = error({"cpu"});
+      std::printf("%-16s %s: error %.2g, on the CPU %.2g\n", name, std::string(compute::name_of(type)).c_str(), ours, on_cpu);
+      CHECK(ours <= 2 * on_cpu);
+    }
+  }
+}
+
 TEST_CASE("on the device a prompt gives the same bits however it is cut") {
   for (const char* name : {"quant-Q4_K_M", "arch-qwen35", "arch-gpt-oss"}) {
     INFO(name);
