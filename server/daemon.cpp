@@ -266,7 +266,7 @@ Result<void> Daemon::open(std::vector<int> sockets) {
   if (!model) return Error{model.error()};
   (*model)->stamp = last_stamp_;
   model_ = *model;
-  return vision_->install(config_, installed_.vision, installed_.model_path);
+  return vision_->install(config_, installed_);
 }
 
 void Daemon::run() {
@@ -386,7 +386,7 @@ void Daemon::install(const config::Loaded& loaded, const Installed& installed, s
   const uint64_t stamp = next_model_->stamp;
   if (same_file) model_ = next_model_;
   driver_.set_options(driver_options(installed_, stamp));
-  if (auto seen = vision_->install(config_, installed_.vision, installed_.model_path); !seen) log_.error("reload: " + seen.error());
+  if (auto seen = vision_->install(config_, installed_); !seen) log_.error("reload: " + seen.error());
 }
 
 // A new start, or none is running: what the last reload said about model and engine holds now.

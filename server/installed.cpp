@@ -24,7 +24,10 @@ Result<Installed> find_installed(const config::Config& config) {
   const auto engine = config::resolve_program({"engine.exe", config.engine.exe, config.engine.own, "vigil-engine", program_dir, path ? path : ""});
   if (!engine) return Error{engine.error()};
   found.engine = *engine;
-  auto vision = find_vision(config.vision, program_dir);
+  found.projector_path = config.vision.mmproj;
+  // Its rows fit the bundled model alone, and a foreign engine serves what it likes.
+  if (config.model.empty() && found.engine.own && !vision_wanted(config.vision)) found.projector_path = bundled_projector(found.model_path);
+  auto vision = find_vision(config.vision, found.projector_path, program_dir);
   if (!vision) return Error{vision.error()};
   found.vision = std::move(*vision);
   return found;

@@ -15,6 +15,7 @@ struct Installed {
   std::string model_path;    // the configured one, else the bundled model
   config::Program engine;
   std::optional<config::Program> vision;  // nothing: no pictures
+  std::string projector_path;  // the configured one, else the bundled model's where that is served by our own engine, else empty
 };
 
 // An error says which key names what is not there.

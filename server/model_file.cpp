@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <string_view>
 #include <sys/stat.h>
 
 #include "engine/gguf/file.hpp"
@@ -46,6 +47,12 @@ Result<std::string> find_bundled_model(const std::string& program_dir) {
     tried += (tried.empty() ? "" : ", ") + place;
   }
   return Error{"the bundled model is at none of " + tried + "; name a model with --model FILE.gguf"};
+}
+
+std::string bundled_projector(const std::string& bundled_model) {
+  const std::string path = bundled_model.substr(0, bundled_model.size() - std::string_view(".gguf").size()) + "-mmproj.gguf";
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 ? path : "";
 }
 
 Result<std::shared_ptr<api::Model>> read_model(const std::string& path, const config::Config& config) {

@@ -34,15 +34,15 @@ supervise::ChildLimits limits(const config::Config& config) {
 
 bool vision_wanted(const config::Vision& vision) { return !vision.mmproj.empty() || vision.exe != config::Vision{}.exe; }
 
-Result<std::optional<config::Program>> find_vision(const config::Vision& vision, const std::string& program_dir) {
-  if (!vision_wanted(vision)) return std::optional<config::Program>();
+Result<std::optional<config::Program>> find_vision(const config::Vision& vision, const std::string& projector, const std::string& program_dir) {
+  if (!vision_wanted(vision) && projector.empty()) return std::optional<config::Program>();
   const char* path = std::getenv("PATH");
   auto program = config::resolve_program({"vision.exe", vision.exe, vision.own, "vigil-vision", program_dir, path ? path : ""});
   if (!program) return Error{program.error()};
   // The projector is our own program's; a foreign one gets what it needs by vision.args.
-  if (program->own && vision.mmproj.empty()) return Error{"vision.mmproj: is empty, and the vision program needs a projector file (--mmproj FILE.gguf)"};
-  if (!vision.mmproj.empty() && ::access(vision.mmproj.c_str(), R_OK) != 0) {
-    return Error{"vision.mmproj: cannot read " + vision.mmproj + ": " + std::strerror(errno)};
+  if (program->own && projector.empty()) return Error{"vision.mmproj: is empty, and the vision program needs a projector file (--mmproj FILE.gguf)"};
+  if (!projector.empty() && ::access(projector.c_str(), R_OK) != 0) {
+    return Error{"vision.mmproj: cannot read " + projector + ": " + std::strerror(errno)};
   }
   return std::optional<config::Program>(std::move(*program));
 }
@@ -50,13 +50,14 @@ Result<std::optional<config::Program>> find_vision(const config::Vision& vision,
 Vision::Vision(boost::asio::io_context& io, observe::Log& log, turn::Desk& desk, const std::string& instance, uint64_t open_files)
     : io_(io), log_(log), desk_(desk), instance_(instance), open_files_(open_files), child_log_(log, "vision") {}
 
-process::DriverOptions Vision::options(const config::Config& config, const config::Program& program, const std::string& model_path) const {
+process::DriverOptions Vision::options(const config::Config& config, const Installed& installed) const {
   const config::Vision& vision = config.vision;
+  const config::Program& program = *installed.vision;
   process::DriverOptions options;
   options.name = "vision";
   options.instance = instance_;
   options.exe = program.path;
-  if (program.own) options.args = {"--model", model_path, "--mmproj", vision.mmproj, "--image-pixels", std::to_string(vision.image_pixels)};
+  if (program.own) options.args = {"--model", installed.model_path, "--mmproj", installed.projector_path, "--image-pixels", std::to_string(vision.image_pixels)};
   options.args.insert(options.args.end(), vision.args.begin(), vision.args.end());
   options.env = vision.env;
   options.open_files = open_files_;
@@ -86,17 +87,17 @@ Result<void> Vision::make(const config::Config& config, process::DriverOptions o
   return {};
 }
 
-Result<void> Vision::install(const config::Config& config, const std::optional<config::Program>& program, const std::string& model_path) {
+Result<void> Vision::install(const config::Config& config, const Installed& installed) {
   image_bytes_ = config.vision.image_bytes;
-  const bool was_wanted = std::exchange(wanted_, program.has_value());
-  if (!program) {
+  const bool was_wanted = std::exchange(wanted_, installed.vision.has_value());
+  if (!wanted_) {
     if (driver_ && was_wanted) driver_->stop(supervise::Trouble::unloaded, false, {});
     return {};
   }
   if (auto opened = child_log_.open_file(config.vision.log); !opened) return Error{"vision.log: " + opened.error()};
-  if (!driver_) return make(config, options(config, *program, model_path));
+  if (!driver_) return make(config, options(config, installed));
   driver_->set_limits(limits(config), config.vision.cache_bytes);
-  driver_->set_options(options(config, *program, model_path));
+  driver_->set_options(options(config, installed));
   return {};
 }
 

@@ -11,16 +11,17 @@
 #include "server/api/api.hpp"
 #include "server/config/config.hpp"
 #include "server/config/program.hpp"
+#include "server/installed.hpp"
 #include "server/observe/log.hpp"
 #include "server/process/vision_driver.hpp"
 #include "server/turn/desk.hpp"
 
 namespace vigil {
 
-// There is one when a projector or a program of the user's own is named.
+// A projector or a program of the user's own is named.
 bool vision_wanted(const config::Vision& vision);
-// Finds the program and looks for the projector. Nothing when no vision child is wanted; errors name the key.
-Result<std::optional<config::Program>> find_vision(const config::Vision& vision, const std::string& program_dir);
+// Finds the program and looks for the projector, the named or the bundled one. Nothing when no vision child is wanted; errors name the key.
+Result<std::optional<config::Program>> find_vision(const config::Vision& vision, const std::string& projector, const std::string& program_dir);
 
 class Vision {
  public:
@@ -28,13 +29,13 @@ class Vision {
 
   // At the start and at every reload. Without a program requests with pictures are refused from now on, and a child that runs is stopped;
   // another program or other arguments hold from the child's next start on, which comes as soon as no picture is with it.
-  Result<void> install(const config::Config& config, const std::optional<config::Program>& program, const std::string& model_path);
+  Result<void> install(const config::Config& config, const Installed& installed);
   void load();                                    // eager start; nothing without a child
   void stop(const std::function<void()>& done);   // done when no process is left, at once without a child
   api::VisionStatus status() const;
 
  private:
-  process::DriverOptions options(const config::Config& config, const config::Program& program, const std::string& model_path) const;
+  process::DriverOptions options(const config::Config& config, const Installed& installed) const;
   Result<void> make(const config::Config& config, process::DriverOptions options);
 
   boost::asio::io_context& io_;

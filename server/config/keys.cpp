@@ -99,11 +99,11 @@ constexpr Key table[] = {
      .explanation = "Part of a reply's budget that thinking may not use."},
 
     {VIGIL_KEY(vision.exe), .takes = Takes::next_start, .meaning = Meaning::program,
-     .explanation = "Vision program; looked up like engine.exe. Naming one, or mmproj, switches pictures on."},
+     .explanation = "Vision program; looked up like engine.exe. Naming one, or mmproj, switches pictures on, which the bundled model has on its own."},
     {VIGIL_KEY(vision.own), .takes = Takes::next_start,
      .explanation = "Says that exe speaks our flags though it is not the vigil-vision beside the daemon."},
     {VIGIL_KEY(vision.mmproj), .takes = Takes::next_start, .meaning = Meaning::path,
-     .explanation = "Projector file, for our own vision program; it switches pictures on."},
+     .explanation = "Projector file, for our own vision program; it switches pictures on. Empty means the bundled one with the bundled model, none with another."},
     {VIGIL_KEY(vision.args), .takes = Takes::next_start,
      .explanation = "Further arguments; a foreign program gets these alone."},
     {VIGIL_KEY(vision.env), .takes = Takes::next_start,

@@ -110,8 +110,8 @@ TEST_CASE("the tests' random model has a vocabulary for any text and every tenso
 }
 
 TEST_CASE("the bundled model's file says what it is, fits its size, and has a token for any text and for pictures") {
-  const std::string bundled = std::string(VIGIL_SOURCE_DIR) + "/models/vigil-tiny.gguf";
-  CHECK(std::filesystem::file_size(bundled) <= 4'000'000);
+  const std::string models = std::string(VIGIL_SOURCE_DIR) + "/models/", bundled = models + "vigil-tiny.gguf", projector = models + "vigil-tiny-mmproj.gguf";
+  CHECK(std::filesystem::file_size(bundled) + std::filesystem::file_size(projector) <= 6'000'000);
   auto source = open_pread(bundled);
   REQUIRE(source);
   auto file = File::parse(**source);
@@ -137,4 +137,10 @@ TEST_CASE("the bundled model's file says what it is, fits its size, and has a to
   for (int byte = 1; byte < 256; ++byte) text.push_back(static_cast<char>(byte));
   text += "Hello, there! \xC3\xA9 \n  two people";
   CHECK((*made)->decode((*made)->encode(text, Tokenizer::Markers::plain, Tokenizer::Bos::none)) == text);
+  auto projector_source = open_pread(projector);
+  REQUIRE(projector_source);
+  auto projector_file = File::parse(**projector_source);
+  REQUIRE(projector_file);
+  CHECK(projector_file->string("general.license").value() == "mit");
+  CHECK(projector_file->integer("clip.vision.projection_dim").value() == file->integer("qwen3.embedding_length").value());
 }

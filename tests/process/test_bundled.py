@@ -1,7 +1,7 @@
-"""The bundled model through the daemon and the real engine: a greeting, a fact, a sum, thinking, and a tool call with its result. One question
-of each; how often it is right over many is tools/tiny_model/evaluate's business."""
+"""The bundled model through the daemon and its real children: a greeting, a fact, a sum, thinking, a tool call with its result, and a picture. One
+question of each; how often it is right over many is tools/tiny_model/evaluate's business."""
+import base64
 import json
-
 import os
 
 from client import SCALE, check
@@ -53,6 +53,35 @@ def calls(case):
     messages += [choice["message"], {"role": "tool", "tool_call_id": called[0]["id"], "content": "18 degrees, sunny"}]
     says(daemon, messages, "18 degrees, sunny", tools=[READ, WEATHER])
     daemon.alive(fake=False)
+
+
+def with_picture(question):
+    with open(os.path.join(SOURCE, "docs", "red-circle.png"), "rb") as file:
+        url = "data:image/png;base64," + base64.b64encode(file.read()).decode()
+    return [{"role": "user", "content": [{"type": "text", "text": question}, {"type": "image_url", "image_url": {"url": url}}]}]
+
+
+@test("the_bundled_model_sees_a_picture", limit_s=120)
+def sees(case):
+    daemon = case.daemon(None, config={"model": ""}, engine={"stop_s": 5})
+    says(daemon, with_picture("What is in the picture?"), "red circle in the middle")
+    says(daemon, with_picture("What colour is it?"), "red")
+    said = says(daemon, "What is in the picture?", "picture")
+    check("circle" not in said["content"], "nothing is seen where no picture is", said)
+    seen = daemon.status()["vision"]
+    check((seen["state"], seen["generation"]) == ("ready", 1), "one vision child for all", seen)
+
+
+@test("the_bundled_projector_is_for_the_bundled_model_alone", limit_s=60)
+def alone(case):
+    """A model that the user names gets no projector unasked, nor does an engine of his own."""
+    body = json.dumps({"messages": with_picture("What is in the picture?")}).encode()
+    named = case.daemon(None, config={"model": os.path.join(SOURCE, "models", "vigil-tiny.gguf")}, engine={"stop_s": 5})
+    for daemon in (named, case.daemon(config={"model": ""})):
+        check(daemon.status()["vision"]["state"] == "absent", "no vision child", daemon.status()["vision"])
+        reply = daemon.request("POST", "/v1/chat/completions", body).wait_end(20 * SCALE)
+        check(reply.status == 400 and reply.json()["error"]["code"] == "image_invalid", "no pictures", reply.status, bytes(reply.body))
+    named.alive(fake=False)
 
 
 @test("the_bundled_model_gets_the_prompt_it_was_trained_on", limit_s=60)

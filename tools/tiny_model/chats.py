@@ -4,6 +4,8 @@ import os
 
 import jinja2
 
+import fact_skills
+import picture_skills
 import skills
 import strings
 import tool_skills
@@ -13,11 +15,12 @@ from skills import Turn
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "template.jinja"), encoding="utf-8") as file:
     TEMPLATE = file.read()
 
-MIXTURE = (("greet", 6), ("fact", 28), ("sums", 17), ("count", 4), ("spell", 4), ("reverse", 9), ("repeat", 7), ("unknown", 7), ("remember", 2),
-           ("known", 15), ("made", 10), ("clock", 1))
-MAKE = {"greet": skills.greet, "fact": skills.fact, "sums": skills.sums, "count": skills.count, "spell": skills.spell, "reverse": skills.reverse,
+MIXTURE = (("greet", 6), ("fact", 27), ("sums", 16), ("count", 4), ("spell", 5), ("reverse", 9), ("repeat", 7), ("unknown", 6), ("remember", 3),
+           ("known", 19), ("made", 12), ("clock", 1), ("no picture", 1))
+LATE = {**dict(MIXTURE), "sums": 30, "no picture": 5, "known": 22, "fact": 29}   # at last more of what has to be right most often
+MAKE = {"greet": skills.greet, "fact": fact_skills.fact, "sums": skills.sums, "count": skills.count, "spell": skills.spell, "reverse": skills.reverse,
         "repeat": skills.repeat, "unknown": skills.unknown, "remember": skills.remember, "known": tool_skills.use_known, "made": tool_skills.use_made,
-        "clock": tool_skills.use_clock}
+        "clock": tool_skills.use_clock, "no picture": picture_skills.no_picture}
 
 SYSTEMS = ["You are a helpful assistant.", "You are a helpful assistant", "You are Vigil Tiny.", "Be brief.", "Answer in one sentence.",
            "You are a friendly helper.",
@@ -67,8 +70,18 @@ def call_message(name, arguments, think=""):
     return message
 
 
+def beside(text, picture):
+    """The parts of a message: the text and the picture, one of them first."""
+    parts = [{"type": "text", "text": text}, {"type": "image", "picture": picture}]
+    return parts if picture["seed"] % 2 else parts[::-1]
+
+
+def pictures_of(messages):
+    return [part["picture"] for message in messages if isinstance(message["content"], list) for part in message["content"] if part["type"] == "image"]
+
+
 def messages_of(turn, thinking):
-    out = [{"role": "user", "content": turn.user}]
+    out = [{"role": "user", "content": beside(turn.user, turn.picture) if turn.picture else turn.user}]
     think = turn.think if thinking else ""
     if turn.call:
         out.append(call_message(*turn.call, think))
@@ -103,7 +116,10 @@ def offered(rng, turns, extra):
 
 
 def fits_together(turns):
-    """No turn may need a tool that another must not see, and no two the same kind."""
+    """No turn may need a tool that another must not see, and none may miss a picture that another shows."""
+    kinds = {turn.kind for turn in turns}
+    if "picture" in kinds and "no picture" in kinds:
+        return False
     for one in turns:
         for other in turns:
             if one.tools != other.tools and other.tools and one.avoids & other.avoids:
@@ -111,12 +127,18 @@ def fits_together(turns):
     return True
 
 
-def chat(rng, long=False):
-    """(messages, tools, thinking) for training."""
+def chat(rng, long=False, pictures=0.0, late=False):
+    """(messages, tools, thinking) for training; `pictures`: the share of chats that show one; `late`: of the mixture LATE."""
+    mixture = LATE if late else dict(MIXTURE)
     while True:
-        turns = []
-        for _ in range(rng.choice((1, 1, 2, 3, 4)) if long else rng.choice((1, 1, 1, 2, 2, 3))):
-            name = rng.choices([key for key, _ in MIXTURE], [weight for _, weight in MIXTURE])[0]
+        turns = picture_skills.look(rng) if pictures and rng.random() < pictures else []
+        if turns and rng.random() < 0.7:
+            more = 0
+        else:
+            more = rng.choice((1, 1, 2, 3, 4)) if long else rng.choice((1, 1, 1, 2, 2, 3))
+        begun = len(turns)
+        for _ in range(more):
+            name = rng.choices(list(mixture), list(mixture.values()))[0]
             made = MAKE[name](rng)
             if isinstance(made, Turn):
                 turns.append(made)
@@ -125,9 +147,11 @@ def chat(rng, long=False):
             else:                      # told now, asked for later, sometimes with something between
                 turns.append(made[0])
                 if rng.random() < 0.4:
-                    between = skills.fact(rng)
+                    between = fact_skills.fact(rng)
                     turns.append(between)
                 turns.append(made[1])
+        if begun and more and rng.random() < 0.5:
+            turns = turns[begun:] + turns[:begun]
         if not fits_together(turns):
             continue
         needs = any(turn.tools for turn in turns)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes what train.py made as a model file: export.py RUN-FOLDER OUT.gguf. Matrices become Q8_0, norms stay F32."""
+"""Writes what train_vision.py and train.py made as model files: export.py RUN-FOLDER OUT-FOLDER makes vigil-tiny.gguf and vigil-tiny-mmproj.gguf.
+Matrices become Q8_0; norms, biases, the patches' kernel and the places stay F32."""
 import os
 import sys
 
@@ -7,10 +8,12 @@ import numpy
 import torch
 
 import chats
+import drawing
 import gguf_file
 import model
 import tokenizer
 import train
+import vision_model
 
 CONTEXT = 2048
 
@@ -75,18 +78,80 @@ def put_weights(out, network):
     norm("output_norm", network.norm.weight, model.WIDTH)
 
 
+def put_projector_metadata(out):
+    out.put("general.architecture", "clip")
+    out.put("general.type", "mmproj")
+    out.put("general.name", "vigil-tiny-mmproj")
+    out.put("general.description", "The eyes of vigil-tiny, trained by Vigil's tools/tiny_model: one shape of one colour at one place")
+    out.put("general.license", "mit")
+    out.put("general.alignment", gguf_file.ALIGNMENT)
+    out.put("general.quantization_version", 2)
+    out.put("general.file_type", 7)   # mostly Q8_0
+    out.put("clip.has_vision_encoder", True)
+    out.put("clip.projector_type", "gemma3")
+    out.put("clip.use_gelu", True)
+    out.put("clip.vision.image_size", drawing.SIDE)
+    out.put("clip.vision.patch_size", vision_model.PATCH)
+    out.put("clip.vision.embedding_length", vision_model.WIDTH)
+    out.put("clip.vision.feed_forward_length", vision_model.INNER)
+    out.put("clip.vision.block_count", vision_model.LAYERS)
+    out.put("clip.vision.projection_dim", model.WIDTH)
+    out.put("clip.vision.attention.head_count", vision_model.HEADS)
+    out.put("clip.vision.attention.layer_norm_epsilon", vision_model.EPSILON)
+    out.put("clip.vision.projector.scale_factor", vision_model.MERGE)
+    out.put("clip.vision.image_mean", [vision_model.MEAN] * 3)
+    out.put("clip.vision.image_std", [vision_model.DEVIATION] * 3)
+
+
+def put_projector_weights(out, encoder, projector):
+    def plain(name, weights):
+        out.add(name, weights.detach().numpy(), gguf_file.F32)
+
+    def linear(name, weights, bias):
+        out.add(name + ".weight", weights.detach().numpy(), gguf_file.Q8_0)
+        plain(name + ".bias", bias)
+
+    def norm(name, one):
+        plain(name + ".weight", one.weight)
+        plain(name + ".bias", one.bias)
+
+    plain("v.patch_embd.weight", encoder.patch.weight.view(-1, 3, vision_model.PATCH, vision_model.PATCH))
+    plain("v.patch_embd.bias", encoder.patch.bias)
+    plain("v.position_embd.weight", encoder.places)
+    for at, layer in enumerate(encoder.layers):
+        block = f"v.blk.{at}."
+        norm(block + "ln1", layer.ln1)
+        norm(block + "ln2", layer.ln2)
+        for name, weights, bias in zip("qkv", layer.qkv.weight.chunk(3), layer.qkv.bias.chunk(3)):
+            linear(f"{block}attn_{name}", weights, bias)
+        linear(block + "attn_out", layer.out.weight, layer.out.bias)
+        linear(block + "ffn_up", layer.up.weight, layer.up.bias)
+        linear(block + "ffn_down", layer.down.weight, layer.down.bias)
+    norm("v.post_ln", encoder.norm)
+    plain("mm.soft_emb_norm.weight", projector.norm.weight)
+    out.add("mm.input_projection.weight", projector.matrix.weight.detach().t().numpy(), gguf_file.Q8_0)   # [from, to]
+
+
+def write(out, path):
+    out.write(path)
+    print(f"{path}: {os.path.getsize(path)} bytes")
+
+
 def main():
     if len(sys.argv) != 3:
-        sys.exit("usage: export.py RUN-FOLDER OUT.gguf")
-    folder, path = sys.argv[1:]
+        sys.exit("usage: export.py RUN-FOLDER OUT-FOLDER")
+    folder, to = sys.argv[1:]
     words = train.make_tokenizer(folder)
     network = model.Model(len(words))
     train.Flat(network).values.copy_(torch.load(os.path.join(folder, "checkpoint.pt"))["values"])
     out = gguf_file.Writer()
     put_metadata(out, words)
     put_weights(out, network)
-    out.write(path)
-    print(f"{path}: {os.path.getsize(path)} bytes")
+    write(out, os.path.join(to, "vigil-tiny.gguf"))
+    out = gguf_file.Writer()
+    put_projector_metadata(out)
+    put_projector_weights(out, train.load_encoder(folder), network.projector)
+    write(out, os.path.join(to, "vigil-tiny-mmproj.gguf"))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ def string(text):
 
 
 def value(one):
-    """(type, bytes): bool, int (u32), float (f32), str, or a list of str or int (i32)."""
+    """(type, bytes): bool, int (u32), float (f32), str, or a list of str, float (f32) or int (i32)."""
     if isinstance(one, bool):
         return BOOL, struct.pack("<?", one)
     if isinstance(one, int):
@@ -25,12 +25,14 @@ def value(one):
         return STRING, string(one)
     if isinstance(one[0], str):
         return ARRAY, struct.pack("<IQ", STRING, len(one)) + b"".join(string(part) for part in one)
+    if isinstance(one[0], float):
+        return ARRAY, struct.pack(f"<IQ{len(one)}f", F32_VALUE, len(one), *one)
     return ARRAY, struct.pack(f"<IQ{len(one)}i", I32, len(one), *one)
 
 
 def q8_0(matrix):
     """Blocks of 32 weights of a row: a half-precision scale, the largest weight through 127, then 32 signed bytes."""
-    blocks = numpy.ascontiguousarray(matrix, numpy.float32).reshape(-1, 32)
+    blocks = numpy.ascontiguousarray(matrix, numpy.float32).reshape(-1, 32)   # whole blocks in a row
     scale = numpy.abs(blocks).max(1, keepdims=True) / numpy.float32(127)
     whole = numpy.rint(blocks / numpy.where(scale > 0, scale, 1)).astype(numpy.int8)
     out = numpy.empty((len(blocks), 34), numpy.uint8)

@@ -2,6 +2,8 @@
 import random
 
 import chats
+import fact_skills
+import picture_skills
 import skills
 import tool_skills
 
@@ -9,7 +11,9 @@ import tool_skills
 SKILLS = {"greet": "phrasing", "facts": "phrasing", "addition": "numbers, phrasing", "subtraction": "numbers, phrasing", "count": "span, phrasing",
           "spell": "word, phrasing", "reverse": "word, phrasing", "repeat": "string, phrasing", "remember": "string, phrasing", "unknown": "phrasing, string",
           "no tool needed": "phrasing, tools' names", "tool, listed argument": "phrasing", "tool, unseen argument": "argument, phrasing",
-          "tool, unseen name": "tool's name, argument, phrasing", "use result": "result", "thinking": "phrasing, numbers"}
+          "tool, unseen name": "tool's name, argument, phrasing", "use result": "result", "thinking": "phrasing, numbers",
+          "picture, colour": "picture, phrasing", "picture, shape": "picture, phrasing", "picture, place": "picture, phrasing",
+          "picture, all three": "picture, phrasing", "no picture": "phrasing"}
 
 
 def until(make, good):
@@ -26,12 +30,16 @@ def row(skill, rng):
     if skill == "greet":
         turn = skills.greet(rng, True)
     elif skill in ("facts", "no tool needed"):
-        turn = skills.fact(rng, True) if skill == "facts" or rng.random() < 0.5 else rng.choice((skills.greet, skills.sums))(rng, True)
+        turn = fact_skills.fact(rng, True) if skill == "facts" or rng.random() < 0.5 else rng.choice((skills.greet, skills.sums))(rng, True)
     elif skill in ("addition", "subtraction"):
         sign = " + " if skill == "addition" else " - "
         turn = until(lambda: skills.sums(rng, True), lambda one: sign in one.expect)
     elif skill == "thinking":
-        turn = rng.choice((skills.fact, skills.sums, skills.reverse))(rng, True)
+        turn = rng.choice((fact_skills.fact, skills.sums, skills.reverse))(rng, True)
+    elif skill.startswith("picture, "):
+        turn, = picture_skills.look(rng, True, skill.removeprefix("picture, ").removesuffix(" three"))
+    elif skill == "no picture":
+        turn = picture_skills.no_picture(rng, True)
     elif skill == "remember":
         first, turn = skills.remember(rng, True)
         before = chats.messages_of(first, False)

@@ -1,5 +1,6 @@
-# The network in PyTorch, as the engine computes architecture "qwen3" (engine/model): RMSNorm, grouped attention with q/k norm, rotary
-# positions in halves, SwiGLU, tied output. Not here: data, the loop, the file that ships.
+# The text network in PyTorch, as the engine computes architecture "qwen3" (engine/model): RMSNorm, grouped attention with q/k norm, rotary
+# positions in halves, SwiGLU, tied output; and the projector, whose rows stand in place of a picture's tokens. Not here: the picture's encoder
+# (vision_model.py), data, the loop, the files that ship.
 import math
 
 import torch
@@ -7,6 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 WIDTH, LAYERS, HEADS, KV_HEADS, HEAD, INNER = 192, 5, 4, 2, 64, 512
+PICTURE_WIDTH = 96   # of the encoder's rows
 ROPE_BASE = 10000.0
 EPSILON = 1e-6
 
@@ -83,7 +85,8 @@ class Layer(nn.Module):
         self.gate_up = nn.Linear(WIDTH, 2 * INNER, bias=False)
         self.down = nn.Linear(INNER, WIDTH, bias=False)
 
-    def forward(self, x, cos, sin, mask):
+    def forward(self, x, cos, sin, mask, chosen=None):
+        """`chosen` [B, T]: only those places are wanted, and come as [places, WIDTH]."""
         batch, length, _ = x.shape
         qkv = self.qkv(self.attn_norm(x)).view(batch, length, HEADS + 2 * KV_HEADS, HEAD)
         q, k, v = qkv.split((HEADS, KV_HEADS, KV_HEADS), 2)
@@ -96,9 +99,23 @@ class Layer(nn.Module):
         with torch.autocast("cpu", enabled=False):
             mixed = Attend.apply(q, k, v, mask)
         mixed = mixed.view(batch, KV_HEADS, group, length, HEAD).permute(0, 3, 1, 2, 4).reshape(batch, length, HEADS * HEAD)
+        if chosen is not None:
+            x, mixed = x[chosen], mixed[chosen]
         x = x + self.out(mixed).float()
         gate, up = self.gate_up(self.ffn_norm(x)).chunk(2, -1)
         return x + self.down(F.silu(gate) * up).float()
+
+
+class Projector(nn.Module):
+    """Gemma 3's: a norm and a matrix."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = Norm(PICTURE_WIDTH, True)
+        self.matrix = nn.Linear(PICTURE_WIDTH, WIDTH, bias=False)
+
+    def forward(self, rows):
+        return self.matrix(self.norm(rows))
 
 
 class Model(nn.Module):
@@ -107,6 +124,7 @@ class Model(nn.Module):
         self.embedding = nn.Embedding(vocabulary, WIDTH)
         self.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
         self.norm = Norm(WIDTH, True)
+        self.projector = Projector()
         for name, parameter in self.named_parameters():
             if parameter.dim() < 2:
                 continue
@@ -115,14 +133,17 @@ class Model(nn.Module):
                 deviation /= math.sqrt(2 * LAYERS)
             nn.init.normal_(parameter, 0.0, deviation)
 
-    def forward(self, ids):
-        """Hidden states [B, T, WIDTH] of ids [B, T]; a row is one chat, with anything behind its end."""
+    def forward(self, ids, chosen=None, pictures=None):
+        """Hidden states [B, T, WIDTH] of ids [B, T]; a row is one chat, with anything behind its end. `chosen` [B, T]: of those places alone,
+        [places, WIDTH]. `pictures`: (places [B, T], the encoder's rows for them in order)."""
         length = ids.shape[1]
         mask = torch.full((length, length), -1e9).triu(1).repeat(HEADS // KV_HEADS, 1)
         cos, sin = rotary(length)
         x = self.embedding(ids)
+        if pictures is not None:
+            x = x.index_put(pictures[0].nonzero(as_tuple=True), self.projector(pictures[1]).float())
         for layer in self.layers:
-            x = layer(x, cos, sin, mask)
+            x = layer(x, cos, sin, mask, chosen if layer is self.layers[-1] else None)
         return self.norm(x)
 
     def logits(self, hidden):

@@ -1,9 +1,10 @@
-# The skills: each makes one turn of a chat, what is asked and what the answer is. A phrase that begins with "~" is held out: tests ask with
-# those, training never does. Not here: facts (world.py), tools (tool_skills.py), whole chats (chats.py).
+# The skills: each makes one turn of a chat, what is asked and what the answer is. How phrases are written, and which are held out, is phrases.py. Not
+# here: facts (fact_skills.py), tools (tool_skills.py), pictures (picture_skills.py), whole chats (chats.py).
 from dataclasses import dataclass, field
 
 import strings
 import world
+from phrases import TELL, WHAT, asked, pick
 
 
 @dataclass
@@ -17,59 +18,57 @@ class Turn:
     avoids: frozenset = frozenset()        # kinds of tools that must not be offered beside it
     expect: str = ""                       # the test: the answer must hold this (exact: be this)
     exact: bool = False
-    kind: str = ""                         # of tool
-
-
-def pick(rng, phrases, held):
-    chosen = [phrase for phrase in phrases if phrase.startswith("~") == held]
-    return rng.choice(chosen).removeprefix("~")
-
-
-BEFORE = ["Question: ", "Now: ", "OK. ", "Next question: ", "Good. ", "I want to know: ", "Quick question: ", "Listen: ", "Another one: ", "Hey, ", "Well, ",
-          "So: "]
-
-
-def asked(rng, text, held=False):
-    """As people type: with or without a question mark, a capital, a polite word."""
-    if held:
-        return text
-    roll = rng.random()
-    if roll < 0.2 and text.endswith(("?", ".")):
-        text = text[:-1]
-    if rng.random() < 0.15:
-        text = text[0].lower() + text[1:]
-    roll = rng.random()
-    if roll < 0.03:
-        text = "Please: " + text
-    elif roll < 0.06:
-        text = "Hi! " + text
-    elif roll < 0.08:
-        text = text + " Please."
-    elif roll < 0.10:
-        text = "Hello, " + text[0].lower() + text[1:]
-    elif roll < 0.22:
-        text = rng.choice(BEFORE) + text
-    elif roll < 0.26:
-        text = text + rng.choice((" Thanks.", " Thank you!", " Be brief.", " Just the answer."))
-    return text
+    kind: str = ""                         # of tool; "picture", "no picture"
+    picture: dict = None                   # that stands beside the question
 
 
 WHO = "I am Vigil Tiny, a very small language model."
 CAN = "I know a few facts, count, add small numbers, repeat and reverse words, and call tools."
 GREETINGS = [
-    (["Hello", "Hello!", "Hi", "Hi!", "Hi there", "Hey", "Hello there!", "Good morning", "Good evening!", "Hey there", "Greetings", "hello, how do you do?",
-      "Good day", "Hi Vigil", "~Hello, Vigil!", "~Hey!", "~Good afternoon", "~Hi, hello", "~Good morning!"], "Hello! How can I help you?",
+    (["Hello", "Hello!", "Hi", "Hi!", "Hi there", "Hey", "Hello there!", "Good morning", "Good evening!", "Hey there", "Greetings",
+      "hello, how do you do?",
+      "Good day", "Hi Vigil", "Good morning, Vigil", "Good evening, Vigil", "Afternoon!", "Morning!", "A good day to you", "Hello Vigil Tiny",
+      "[Hi|Hey|Oh hi|Oh hello], Vigil", "Hello again", "Hi again!", "Hello hello", "Hi hi", "Howdy", "Nice to meet you", "Good to see you",
+      "Hello, friend",
+      "Hey you", "Hello everyone", "[Hello|Hi|Hey|Good evening], [nice to see you|nice to meet you|are you there|can you hear me]", "Anybody there?",
+      "~Hello, Vigil!", "~Hey!", "~Good afternoon", "~Hi, hello", "~Good morning!"], "Hello! How can I help you?",
       "The user greets me."),
     (["Who are you?", "What are you?", "What is your name?", "Tell me who you are.", "Are you a person?", "Which model are you?", "Introduce yourself.",
-      "What model is this?", "Are you a robot?", "What's your name?", "~Who am I talking to?", "~What should I call you?", "~Tell me your name.",
+      "What model is this?", "Are you a robot?", "What's your name?", "Who is this?", "Who is there?",
+      "Who am I [speaking with|chatting with|speaking to]?",
+      "[With whom|To whom] do I [talk|speak|chat]?", "[How should|How can|What can|How do|What do] I call you?", "What do people call you?",
+      "Say your name.",
+      "[Give me|May I ask|I forgot|I want to know|Can you tell me] your name[.|?]", "Do you have a name?", "Your name?", "And your name is?",
+      "Tell me about yourself.", "Are you [a machine|a computer|a program|an AI|a bot|a real person|alive|a living thing|a language model]?",
+      "Am I [speaking with|talking to] a [machine|person|robot]?", "[What|Which] kind of [program|AI|assistant|thing] [are you|is this]?",
+      "What [sort|type] of [model|AI|program] [are you|is this]?", "Are you ChatGPT?", "[Please introduce|Can you introduce|Describe] yourself[.|?]",
+      "~Who am I talking to?", "~What should I call you?", "~Tell me your name.",
       "~What kind of model are you?", "~Are you a human?"], WHO, "The user asks who I am."),
-    (["What can you do?", "How can you help me?", "What do you know?", "What are you good at?", "Help", "What can I ask you?", "Tell me what you can do.",
+    (["What can you do?", "How can you help me?", "What do you know?", "What are you good at?", "Help", "What can I ask you?",
+      "Tell me what you can do.", "What can you do for me?", "What are you made for?", "What are your skills?",
+      "What are you for?", "What is your job?", "What do you do [all day|here|for people|every day]?",
+      "[List|Say|Explain|I want to know] what you can do.",
+      "[Show me|Tell me|What are|List] your skills", "What are you capable of?", "Are you able to help me?", "What [things|tasks] [can|could] you do?",
+      "What can I do with you?", "What [could|would] you help with?", "[With what|Where] can you help me?", "How do I use you?", "I need help",
+      "What [are|were] you [trained|built|made] to do?", "Show me what you know.", "What do you know how to do?",
       "~What are you able to do?", "~What can you help me with?", "~What do you do?", "~Show me what you can do."], CAN, "The user asks what I can do."),
-    (["Thank you", "Thanks!", "Thank you very much.", "Thanks a lot", "Great, thanks", "~Many thanks", "~Thank you so much!", "~Thanks, Vigil"],
+    (["Thank you", "Thanks!", "Thank you very much.", "Thanks a lot", "Great, thanks", "Thanks so much", "Thanks for that",
+      "Thank you for your help.", "Thanks for the help!", "Thank you kindly",
+      "[Very kind|Nice|Perfect|Good|Wonderful|OK], [thank you|thanks]", "Much appreciated", "A thousand thanks", "Big thanks",
+      "Thank you, [friend|Vigil Tiny]",
+      "I thank you", "Oh, thank you", "~Many thanks", "~Thank you so much!", "~Thanks, Vigil"],
      "You are welcome!", "The user thanks me."),
-    (["Bye", "Goodbye", "See you", "Good night", "See you later!", "Bye bye", "~Goodbye, Vigil", "~Bye for now", "~See you soon"], "Goodbye!",
+    (["Bye", "Goodbye", "See you", "Good night", "See you later!", "Bye bye", "Bye for today",
+      "[See|I will see] you [tomorrow|next time|around|again]", "[Bye|Good night|See you], Vigil", "Farewell", "So long",
+      "Until next time", "[Talk|Speak] to you later", "I have to go", "I must go now. Bye!", "Good bye", "Have a nice day", "Bye then",
+      "Goodbye, my friend",
+      "That is all. Goodbye", "I am leaving now", "Bye, [thanks|friend]", "~Goodbye, Vigil", "~Bye for now", "~See you soon"], "Goodbye!",
      "The user leaves."),
-    (["How are you?", "How are you doing?", "How do you feel?", "How is it going?", "~How are you today?", "~How are things?"],
+    (["How are you?", "How are you doing?", "How do you feel?", "How is it going?", "How are you now?", "How are you feeling?", "How have you been?",
+      "How is your day?", "Are you [well|OK|fine]?",
+      "How is everything?", "How's it going?", "How are you, Vigil?", "[Is everything|Are things] fine?", "How are you this morning?",
+      "How do you feel today?",
+      "[Hi|Hello], how are you?", "How is life?", "Are you doing well?", "~How are you today?", "~How are things?"],
      "I am fine, thank you. How can I help you?", "The user asks how I am."),
 ]
 
@@ -88,144 +87,6 @@ def article(noun):
 
 def capital_first(text):
     return text[0].upper() + text[1:]
-
-
-def number_phrase(what, of, amount):
-    return f"There are {amount} {what} in {of}." if what not in ("wheels", "fingers") else f"{capital_first(of)} has {amount} {what}."
-
-
-def fact_capital(rng, held):
-    country, city = rng.choice(list(world.CAPITALS.items()))
-    if rng.random() < 0.7:
-        question = pick(rng, ["What is the capital of {}?", "What's the capital of {}?", "Name the capital of {}.", "Which city is the capital of {}?",
-                              "Tell me the capital of {}.", "capital of {}", "Give me the capital of {}.", "What do you know about the capital of {}?",
-                              "Say the capital of {}.", "I forgot the capital of {}.", "Where is the government of {}?",
-                              "The capital of {}?", "Do you know the capital of {}?", "{}'s capital?",
-                              "~What city is the capital of {}?", "~Please name the capital of {}.", "~Can you tell me the capital of {}?"], held)
-        return question.format(country), f"The capital of {country} is {city}.", city, f"I know the capital of {country}."
-    question = pick(rng, ["{} is the capital of which country?", "Of which country is {} the capital?", "What country has {} as its capital?",
-                          "Which country's capital is {}?", "{} is a capital. Of what?", "Name the country with the capital {}.",
-                          "Tell me the country whose capital is {}.",
-                               "~{} is the capital of what country?", "~Which country has {} as its capital?"], held)
-    return question.format(city), f"{city} is the capital of {country}.", country, f"I know which country {city} is the capital of."
-
-
-def fact_colour(rng, held):
-    thing, colour = rng.choice(list(world.COLOURS.items()))
-    question = pick(rng, ["What colour is {}?", "What color is {}?", "Which colour does {} have?", "Tell me the colour of {}.", "What is the colour of {}?",
-                          "The colour of {}?", "What colour has {}?", "Give me the colour of {}.", "Which color is {}?", "Say the colour of {}.",
-                          "Is there a colour for {}?",
-                              "Do you know what colour {} is?", "~What is the color of {}?", "~Which colour is {}?", "~Name the colour of {}."], held)
-    return question.format(thing), f"{capital_first(thing)} is {colour}.", colour, f"I know the colour of {thing}."
-
-
-def fact_opposite(rng, held):
-    pair = rng.choice(world.OPPOSITES)
-    one, other = pair if rng.random() < 0.5 else pair[::-1]
-    question = pick(rng, ["What is the opposite of {}?", "Opposite of {}?", "Tell me the opposite of {}.", "What's the opposite of {}?",
-                          "Name the opposite of {}.",
-                          "Which word is the opposite of {}?", "Say the opposite of {}.", "What is not {}, but the opposite?", "I need the opposite of {}.",
-                          "{}: what is the opposite?",
-                              "~Give me the opposite of {}.", "~What word is the opposite of {}?", "~The opposite of {} is what?"], held)
-    return question.format(one), f"The opposite of {one} is {other}.", other, f"I know the opposite of {one}."
-
-
-def fact_calendar(rng, held):
-    kind, names = rng.choice((("day", world.DAYS), ("month", world.MONTHS)))
-    at = rng.randrange(len(names))
-    if rng.random() < 0.5:
-        side, other = "after", names[(at + 1) % len(names)]
-    else:
-        side, other = "before", names[at - 1]
-    question = pick(rng, ["What {k} comes {s} {n}?", "Which {k} is {s} {n}?", "What comes {s} {n}?", "Which {k} comes {s} {n}?", "Tell me the {k} {s} {n}.",
-                          "The {k} {s} {n}?", "Give me the {k} {s} {n}.", "Say which {k} comes {s} {n}.", "{s} {n} comes which {k}?", "Which one is {s} {n}?",
-                              "~What {k} is {s} {n}?", "~Name the {k} {s} {n}.", "~What is the {k} {s} {n}?"], held)
-    return question.format(k=kind, s=side, n=names[at]), f"{other} comes {side} {names[at]}.", other, f"I say the {kind}s in order."
-
-
-def fact_animal(rng, held):
-    roll = rng.random()
-    if roll < 0.4:
-        animal, sound = rng.choice(list(world.SOUNDS.items()))
-        question = pick(rng, ["What does {} say?", "What sound does {} make?", "Which sound does {} make?", "How does {} sound?", "Tell me the sound of {}.",
-                              "What does {} sound like?", "Say what {} says.", "Give me the sound of {}.", "Make the sound of {}.",
-                              "~What noise does {} make?", "~What is the sound of {}?", "~Which noise does {} make?"], held)
-        return question.format(article(animal)), f"{capital_first(article(animal))} says {sound}.", sound, f"I know the sound of {article(animal)}."
-    if roll < 0.7:
-        animal, young = rng.choice(list(world.YOUNG.items()))
-        question = pick(rng, ["What is a young {} called?", "What do you call a young {}?", "What is a baby {} called?", "What is the young of a {} called?",
-                              "Name the young of a {}.", "Tell me what a young {} is called.", "A baby {} is called what?",
-                              "Which word is there for a young {}?", "Give me the name of a young {}.",
-                              "~What do you call a baby {}?", "~How is a young {} called?"], held)
-        return question.format(animal), f"A young {animal} is called a {young}.", young, f"I know the young of {article(animal)}."
-    animal, legs = rng.choice(list(world.LEGS.items()))
-    question = pick(rng, ["How many legs does {} have?", "How many legs has {}?", "Tell me how many legs {} has.", "What is the number of legs of {}?",
-                          "{} has how many legs?", "Give me the number of legs of {}.", "Count the legs of {}.",
-                          
-                          "~How many legs are on {}?", "~Say how many legs {} has."], held)
-    return question.format(article(animal)), f"{capital_first(article(animal))} has {legs} legs.", legs + " legs", f"I know the legs of {article(animal)}."
-
-
-def fact_number(rng, held):
-    roll = rng.random()
-    if roll < 0.45:
-        what, of, amount = rng.choice(world.AMOUNTS)
-        question = pick(rng, ["How many {} are in {}?", "How many {} does {} have?", "How many {} are there in {}?", "Tell me how many {} {} has.",
-                              "Say how many {} are in {}.", "Give me the number of {} in {}.", "The number of {} in {}?",
-                              
-                              "~How many {} has {}?", "~What is the number of {} in {}?"], held)
-        return question.format(what, of), number_phrase(what, of, amount), amount, f"I know the {what} of {of}."
-    if roll < 0.65:
-        shape, sides = rng.choice(list(world.SIDES.items()))
-        question = pick(rng, ["How many sides does {} have?", "How many sides has {}?", "Tell me how many sides {} has.", "How many corners does {} have?",
-                              "Give me the number of sides of {}.", "{} has how many sides?", "Say how many sides {} has.",
-                              
-                              "~How many sides are there in {}?", "~What is the number of sides of {}?"], held)
-        word = "corners" if "corners" in question else "sides"
-        return question.format(article(shape)), f"{capital_first(article(shape))} has {sides} {word}.", sides, f"I know the shape {shape}."
-    number = rng.randrange(len(world.NUMBERS))
-    if rng.random() < 0.5:
-        question = pick(rng, ["Write {} in words.", "How do you write {} in words?", "What is {} in words?", "Write the number {} as a word.",
-                              "{} in words?", "Give me {} in words.", "Which word is {}?", "How do you say {}?", "{} as a word",
-                              "~Say {} in words.", "~Spell the number {}."], held)
-        return question.format(number), f"{number} is {world.NUMBERS[number]}.", world.NUMBERS[number], "I know the numbers."
-    question = pick(rng, ["Write {} as a number.", "What number is {}?", "Which number is {}?", "How do you write {} in digits?", "{} as a number?",
-                          "Give me {} in digits.", "{} in digits", "Which digits are {}?",
-                          "~What is {} in digits?", "~Write {} in digits."], held)
-    return question.format(world.NUMBERS[number]), f"{capital_first(world.NUMBERS[number])} is {number}.", str(number), "I know the numbers."
-
-
-def fact_world(rng, held):
-    roll = rng.random()
-    if roll < 0.35:
-        country, language = rng.choice(list(world.LANGUAGES.items()))
-        question = pick(rng, ["What language do people speak in {}?", "Which language is spoken in {}?", "What do they speak in {}?",
-                              "What is the language of {}?", "Tell me the language of {}.", "People in {} speak what?",
-                              "Which language do they speak in {}?", "Name the language of {}.",
-                              
-                              "~What language is spoken in {}?", "~Which language do people speak in {}?"], held)
-        return question.format(country), f"People in {country} speak {language}.", language, f"I know the language of {country}."
-    if roll < 0.65:
-        continent = rng.choice(list(world.CONTINENTS))
-        country = rng.choice(world.CONTINENTS[continent].split(","))
-        question = pick(rng, ["On which continent is {}?", "Where is {}?", "In which part of the world is {}?", "What continent is {} in?",
-                              "Tell me the continent of {}.", "{} is on which continent?", "Name the continent of {}.", "Where in the world is {}?",
-                              
-                              "~Which continent is {} in?", "~On what continent is {}?"], held)
-        return question.format(country), f"{country} is in {continent}.", continent, f"I know where {country} is."
-    questions, answer = rng.choice(world.MORE)
-    forms = questions.split("|")
-    question = forms[-1] if held else rng.choice(forms[:-1])
-    return question + "?", f"It is {answer}." if "do " not in question else f"{capital_first(answer)}.", answer, "I know this."
-
-
-FACTS = ((fact_capital, 5), (fact_colour, 3), (fact_opposite, 4), (fact_calendar, 3), (fact_animal, 3), (fact_number, 3), (fact_world, 4))
-
-
-def fact(rng, held=False):
-    make = rng.choices([one for one, _ in FACTS], [weight for _, weight in FACTS])[0]
-    question, answer, expect, think = make(rng, held)
-    return Turn(asked(rng, question, held), answer, think, expect=expect)
 
 
 def column_sum(a, b):
@@ -270,14 +131,35 @@ def sums(rng, held=False):
                               "{a} plus {b}", "Calculate {a} + {b}.", "What's {a} + {b}?", "Add {b} to {a}.", "What is {a}+{b}?", "Compute {a} + {b}",
                               "Give me {a} + {b}.", "The sum of {a} and {b}?", "What do {a} and {b} make?", "What is the sum of {a} and {b}?",
                               "I need {a} plus {b}.",
-                              "Say what {a} + {b} is.", "{a} and {b} together?",
+                              "Say what {a} + {b} is.", "{a} and {b} together?", TELL + " {a} [+|plus] {b}.", TELL + " the sum of {a} and {b}.",
+                              WHAT + " {a} [+|plus] {b}?", "What do [I|you|we] get [from|if I take|with|by] {a} [+|plus] {b}?",
+                              "[What|How much] [does|will|would] {a} [+|plus] {b} [make|give|be|equal]?",
+                              "What do you get [when you add|if you add|by adding] {a} [and|to|with] {b}?",
+                              "[How much|How many|What] [is|are|makes|do you have with] {a} [+|and] {b}?",
+                              "What comes out of {a} [+|plus] {b}?", "What is the [result|answer|total] of {a} [+|plus] {b}?",
+                              "[Can you|Could you|I want you to|Now|Would you] add {a} [and|to] {b}?",
+                              "[Find|Compute|Count|Work out|Calculate] {a} [+|plus] {b}", "{a} [+|plus] {b} [is|makes|equals] [what|how much]?",
+                              "{a} [+|plus] {b} [=|is]", "If I add {b} to {a}, what do I get?",
+                              "[Do you know|Can you say|Say|Tell me] [what|how much] {a} [+|plus] {b} [is|makes].", "The [total|sum] of {a} and {b}",
+                              "Sum {a} and {b}.",
                               "~Tell me {a} + {b}.", "~How much is {a} plus {b}?", "~What do you get for {a} + {b}?", "~Please add {a} and {b}."], held)
         total, work = a + b, column_sum(a, b)
     else:
         question = pick(rng, ["What is {a} - {b}?", "{a} - {b}", "{a}-{b}", "{a} - {b} = ?", "How much is {a} - {b}?", "What is {a} minus {b}?",
                               "{a} minus {b}", "Calculate {a} - {b}.", "What's {a} - {b}?", "Subtract {b} from {a}.", "Take {b} from {a}.",
-                              "Give me {a} - {b}.", "Compute {a} - {b}", "I need {a} minus {b}.", "Say what {a} - {b} is.", "What is left of {a} without {b}?",
-                              "What is {a}-{b}?",
+                              "Give me {a} - {b}.", "Compute {a} - {b}", "I need {a} minus {b}.", "Say what {a} - {b} is.",
+                              "What is left of {a} without {b}?",
+                              "What is {a}-{b}?", TELL + " {a} [-|minus] {b}.", TELL + " the difference of {a} and {b}.",
+                              WHAT + " {a} [-|minus] {b}?", "What do [I|you|we] get [from|if I take|with|by] {a} [-|minus] {b}?",
+                              "[What|How much] [does|will|would] {a} [-|minus] {b} [make|give|be|equal]?",
+                              "What do you get [when you take|if you take|by taking] {b} from {a}?",
+                              "[How much|How many|What] [is|are|remains of|do you have with] {a} [- {b}|without {b}]?",
+                              "What comes out of {a} [-|minus] {b}?", "What is the [result|answer] of {a} [-|minus] {b}?",
+                              "[Can you|Could you|I want you to|Now|Please] [subtract|take] {b} from {a}",
+                              "[Find|Compute|Count|Work out|Calculate] {a} [-|minus] {b}", "{a} [-|minus] {b} [is|makes|equals] [what|how much]?",
+                              "{a} [-|minus] {b} [=|is]", "If I take {b} from {a}, what is left?",
+                              "[Do you know|Can you say|Say|Tell me] [what|how much] {a} [-|minus] {b} [is|makes].",
+                              "The difference between {a} and {b}", "How much more is {a} than {b}?",
                               "~Tell me {a} - {b}.", "~How much is {a} minus {b}?", "~What do you get for {a} - {b}?"], held)
         total, work = a - b, column_difference(a, b)
     answer = f"{a} {sign} {b} = {total}."
@@ -294,15 +176,26 @@ def count(rng, held=False):
     if down:
         question = pick(rng, ["Count down from {a} to {b}.", "Count backwards from {a} to {b}.", "Count from {a} down to {b}.",
                               "Count back from {a} to {b}.", "Write the numbers from {a} down to {b}.", "From {a} to {b}, backwards.",
-                              "Can you count down from {a} to {b}?", "~Please count down from {a} to {b}.",
+                              "Can you count down from {a} to {b}?",
+                              "[Now|I want you to|Could you|Try to|You should] count [down|backwards] from {a} to {b}.",
+                              "[Give|Say|Write|Tell] me the numbers from {a} [down to|back to] {b}.",
+                              "[Please|Could you] [say|write] the numbers from {a} down to {b}",
+                              "Count [down|backwards]: {a} to {b}", "[Start at|Begin with] {a} and count [down|back] to {b}.", "{a} down to {b}",
+                              "Backwards from {a} to {b}, please.", "~Please count down from {a} to {b}.",
                               "~Can you count backwards from {a} to {b}?"], held).format(a=last, b=first)
         row = range(last, first - 1, -1)
     else:
         phrases = ["Count from {a} to {b}.", "Count from {a} up to {b}.", "Write the numbers from {a} to {b}.", "Can you count from {a} to {b}?",
-                   "Say the numbers from {a} to {b}.", "Numbers from {a} to {b}", "Count: {a} to {b}", "~Please count from {a} to {b}.",
+                   "Say the numbers from {a} to {b}.", "Numbers from {a} to {b}", "Count: {a} to {b}",
+                   "[Now|I want you to|Could you|Try to|You should|Let us] count [up |]from {a} to {b}.",
+                   "[Say|Tell me|Show me|List|I need|I want|Please write] [all |]the numbers [from {a} to {b}|between {a} and {b}].", "{a} to {b}",
+                   "[Start at|Begin with] {a} and count to {b}.",
+                   "Which numbers are [there |]from {a} to {b}?", "[Please give|Write|Show] me every number from {a} to {b}.",
+                   "~Please count from {a} to {b}.",
                    "~Give me the numbers from {a} to {b}."]
         if first == 1:
-            phrases += ["Count to {b}.", "Can you count to {b}?", "Count up to {b}."]
+            phrases += ["Count to {b}.", "Can you count to {b}?", "Count up to {b}.", "[Now|I want you to|Could you|Please|Try to] count to {b}",
+                        "[Count|Start counting] until {b}."]
         question = pick(rng, phrases, held).format(a=first, b=last)
         row = range(first, last + 1)
     answer = ", ".join(str(number) for number in row)
@@ -316,7 +209,13 @@ def quoted(rng, text):
 def spell(rng, held=False):
     text = strings.fitting(rng, held, strings.spelled)
     question = pick(rng, ["Spell {}.", "Spell the word {}.", "How do you spell {}?", "Spell: {}", "What are the letters of {}?",
-                          "Write {} letter by letter.", "Give me the letters of {}.", "Spelling of {}?", "How is {} spelled?", "Say the letters of {}.",
+                          "Write {} letter by letter.", "Give me the letters of {}.", "Spelling of {}?", "How is {} spelled?",
+                          "Say the letters of {}.", "[Now|I want you to|Could you|Would you|How can I|How would you|How should I] spell {}[.|?]",
+                          "[Write|Say|Give me|Tell me] [the letters of|the spelling of|how to spell] {}.",
+                          "[Which|What] letters [are in|has|make] {}?", "[Spell|Write] the word {} [out|letter by letter].",
+                          "{} letter by letter", "The letters of {}[.|:|?]", "[Take|Break|Split] {} into [its |]letters.", "Letters of {}",
+                          "Spell {} [for me|out for me|now|slowly].",
+                          "[Spell out the|Can you spell the|Please spell the] word {}[.|?]",
                                "~Please spell {}.",
                           "~Can you spell {}?", "~Spell out {}."], held)
     return Turn(asked(rng, question.format(quoted(rng, text)), held), "-".join(text), "I write the letters.", expect="-".join(text), exact=True)
@@ -327,7 +226,15 @@ def reverse(rng, held=False):
     question = pick(rng, ["Reverse the word {}.", "Reverse {}.", "Write {} backwards.", "Spell {} backwards.", "What is {} backwards?", "Reverse: {}",
                           "Turn the word {} around.", "Can you reverse {}?", "Please write {} backwards.", "How is {} written backwards?",
                           "Give me {} backwards.",
-                              "{} backwards", "Reverse this word: {}", "Read {} from the end.", "Turn {} around", "~Please reverse {}.",
+                              "{} backwards", "[What is|What's|Tell me|Give me|Write|Say|Show me] the reverse of {}[.|?]",
+                              "[Now|I want you to|Could you|Would you|Try to] [reverse|turn around] {}.",
+                              "[Say|Print|Read|Spell] {} [in reverse|from back to front|in reverse order].",
+                              "[Could you|Please|I want you to|Would you] [write|say|spell] {} [in reverse|from the end]",
+                              "How do you [write|spell] {} backwards?", "[What|Which word] do I get [if I|when I] [reverse|turn around] {}?",
+                              "The reverse of {}", "{} in reverse order", "{} reversed",
+                              "What does {} look like backwards?", "Flip {}.", "[Mirror|Invert] the word {}.",
+                              "Can you [spell|say|read] {} backwards?", "Reverse this word: {}", "Read {} from the end.", "Turn {} around",
+                              "~Please reverse {}.",
                               "~Can you write {} backwards?", "~What is {} in reverse?"], held)
     work = "-".join(text) + ", " + "-".join(text[::-1])
     return Turn(asked(rng, question.format(quoted(rng, text)), held), f"{work}: {text[::-1]}", work, expect=text[::-1])
@@ -335,9 +242,14 @@ def reverse(rng, held=False):
 
 def repeat(rng, held=False):
     text = strings.fitting(rng, held, lambda r: r.choice((strings.phrase, strings.phrase, strings.anything))(r))
-    question = pick(rng, ["Repeat: {}", "Repeat after me: {}", "Say {}", "Say: {}", "Repeat {}", "Echo {}", "Write {}", "Copy this: {}", "Please repeat: {}",
+    question = pick(rng, ["Repeat: {}", "Repeat after me: {}", "Say {}", "Say: {}", "Repeat {}", "Echo {}", "Write {}", "Copy this: {}",
+                          "Please repeat: {}",
                           "Repeat this text: {}", "Say after me: {}", "Write this: {}", "Copy: {}", "Give me back this text: {}", "Print {}",
                           "Please write: {}", "Repeat the words {}",
+                          "[Now|Can you|Could you|I want you to|Just|You must] [say|repeat|write|echo|copy]: {}",
+                          "[Repeat|Write|Echo|Copy|Print|Type|Say] [this|the text|my words|these words|the next text|what follows|exactly this|this line]: {}", "[Repeat|Say|Echo|Type|Copy] {}",
+                          "[Please|Now please|Just] [repeat|echo|copy|print|type] [this|it|the text]: {}", "[Answer|Reply] with: {}",
+                          "Your answer must be: {}", "Repeat what I say: {}",
                                "~Please say: {}", "~Repeat the following: {}", "~Say this: {}", "~Echo: {}"], held)
     return Turn(question.format(quoted(rng, text)), text, "I repeat the text.", expect=text, exact=True)
 
@@ -359,26 +271,50 @@ def unknown(rng, held=False):
         question = pick(rng, ["Tell me about {}.", "What do you know about {}?", "Explain {}.", "I want to know about {}.", "Do you know about {}?",
                               "Write a long text about {}.", "What is new about {}?", "I have a question about {}.", "Can you help me with {}?",
                               "Say something about {}.",
-                              "Let us talk about {}.", "Describe {}.", "~What can you say about {}?", "~Please explain {}.", "~Give me a text about {}."],
+                              "Let us talk about {}.", "[I would like|I want] to [hear|learn|read|know more] about {}.",
+                              "[Write|Give me|Tell me|I need] [something|more|a story|a page|all] about {}.",
+                              "[Can|Could|Would] you [tell me about|explain|describe|say something about|write about] {}?",
+                              "[What is|What's] your [opinion|view] [of|on|about] {}?",
+                              "What [should|must|can] I know about {}?", "Why is {} [important|so hard|so difficult]?", "Are you an expert in {}?",
+                              "How does one learn about {}?", "{}", "Describe {}.", "~What can you say about {}?", "~Please explain {}.",
+                              "~Give me a text about {}."],
                               held).format(topic)
     elif roll < 0.75:
         text = strings.fitting(rng, held, rng.choice((strings.name, strings.place)))
         question = pick(rng, ["What is the capital of {}?", "Who is {}?", "Where is {}?", "What is {}?", "Tell me about {}.", "When was {} born?",
                               "How old is {}?", "Have you heard of {}?", "Describe {}.", "What did {} do?", "Why is {} famous?", "How far is it to {}?",
-                              "Is {} nice?",
+                              "Is {} nice?", "Who is {} married to?", "[What|Where] [is|was|are] {}[?| exactly?]",
+                              "How [old|tall|far|famous|rich|small|good] is {}?", "[Do|Did] you [know|meet|like] {}?",
+                              "What [happened in|is new in|can I see in|do people do in|is special about] {}?", "[Who|What] [lives|works] in {}?",
+                              "How many people live in {}?",
+                              "What do you [know|say|feel] about {}?", "When [did|will] {} [come|begin|die|end]?", "Why [did|does] {} do that?",
                               "~Who was {}?", "~How big is {}?", "~What do you think of {}?"], held).format(text)
     elif roll < 0.9:
         text = strings.fitting(rng, held, lambda r: r.choice((strings.place(r), r.choice(world.CITIES))))
-        question = pick(rng, ["What is the weather in {}?", "How is the weather in {}?", "What time is it in {}?", "~How hot is it in {}?",
+        question = pick(rng, ["What is the weather in {}?", "How is the weather in {}?", "What time is it in {}?",
+                              "[Is it|Will it be] [cold|sunny|raining|windy] in {}[?| today?| now?]",
+                              "[Tell me|Say|Show me|Check] the [weather|time] in {}.",
+                              "[What will|How will] the weather be in {}?", "How [warm|late|windy] is it in {}?",
+                              "[Does it|Is it going to] [rain|snow] in {}?",
+                              "What [are|were] the temperatures in {}?", "~How hot is it in {}?",
                               "~What is the temperature in {}?"], held).format(text)
         return Turn(asked(rng, question, held), UNKNOWN, "I have no tool for this.", expect="do not know", avoids=frozenset(("weather", "time", "search")))
     else:
-        question = pick(rng, ["What will happen tomorrow?", "Who will win the election?", "What did I say yesterday?", "Write me a poem.", "Write a program.",
+        question = pick(rng, ["What will happen tomorrow?", "Who will win the election?", "What did I say yesterday?", "Write me a poem.",
+                              "Write a program.",
                               "What is the best language?", "Why is the sky blue?", "How do I become rich?", "Which book should I read?",
                               "Why is water wet?", "Who is the king?", "What should I cook?", "Which film is good?", "Who is the best player?",
                               "When does the shop open?", "Why do people laugh?", "What happened in the news?", "Write me a letter.", "Sing a song.",
                               "Tell me a joke.",
-                              "Translate this book.", "What is your favourite film?", "How old are you?", "~Write me a story.", "~Who is my boss?",
+                              "Translate this book.", "[Write|Read|Send|Draw|Paint|Find|Make|Build|Buy] me [a poem|a letter|a book|a picture|a song|a house|a long text|a novel|a song text].",
+                              "[Who|What|Which one] will [win|come next|be next|be the best]?",
+                              "[Why|How] do [fish|dogs|people|stars|cats|trees] [swim|sleep|shine|work|dream|grow]?",
+                              "[Which|What] [house|phone|shirt|computer|name|dog] should I [buy|take|choose]?",
+                              "[What|Who] [did I|did we|did they] [do|see|say|meet] [yesterday|last week|today]?",
+                              "[Where|When|How] [is|was] [my brother|the train|the meeting|our teacher|the next bus]?",
+                              "Who is [my friend|my teacher|the boss|that man|the best singer]?",
+                              "[What|How much] does [a house|a car|it|this] cost?", "What is your favourite film?", "How old are you?",
+                              "~Write me a story.", "~Who is my boss?",
                               "~Why do birds fly?", "~Which car should I buy?", "~What happened last year?"], held)
     return Turn(asked(rng, question, held), UNKNOWN, "I have not learned this.", expect="do not know", avoids=frozenset(("search",)))
 
@@ -386,12 +322,29 @@ def unknown(rng, held=False):
 def remember(rng, held=False):
     """Two turns: something is told, then asked for."""
     kind, say, ask, answer = rng.choice((
-        ("name", ["My name is {}.", "I am {}.", "I'm {}.", "Call me {}.", "~Hello, my name is {}."],
-         ["What is my name?", "Who am I?", "Do you know my name?", "What's my name?", "~Tell me my name."], "Your name is {}."),
-        ("town", ["I live in {}.", "I am from {}.", "My home is {}.", "~My town is {}."],
-         ["Where do I live?", "Where am I from?", "What is my town?", "~Do you know where I live?"], "You live in {}."),
-        ("number", ["My number is {}.", "The code is {}.", "Remember the code {}.", "~Please remember the code {}."],
-         ["What is my number?", "What is the code?", "Which code did I say?", "~Tell me the code."], "It is {}.")))
+        ("name", ["My name is {}.", "I am {}.", "I'm {}.", "Call me {}.", "[Hi|Hey|Good morning|Hello], I am {}.",
+            "[Hi|Hey|Good day]! My name is {}.", "[People|My friends|Please|You can] call me {}.", "The name is {}.",
+                 "My name's {}.", "~Hello, my name is {}."],
+         ["What is my name?", "Who am I?", "Do you know my name?", "What's my name?",
+          "[Say|Do you remember|I forgot|Repeat|Give me|Can you tell me|Do you still know] my name[.|?]", "What am I called?", "How am I called?",
+                  "What was my name[?| again?]", "Which name did I [say|tell you]?",
+                  "[Tell me|Say|Do you know] [who I am|what I am called|what my name is][.|?]", "And my name is?", "What name do I have?",
+                  "~Tell me my name."], "Your name is {}."),
+        ("town", ["I live in {}.", "I am from {}.", "My home is {}.", "I come from {}.", "[My city is|My home town is|My house is in|We live in] {}.",
+            "I am [living|at home] in {}.", "I'm from {}.", "~My town is {}."],
+         ["Where do I live?", "Where am I from?", "What is my town?",
+          "[Tell me|Say|Do you remember|Do you still know|Can you say|I forgot] where I live[.|?]", "Where do I come from?",
+          "In which [town|city|place] do I live?", "What is my [city|home town|home]?",
+                  "[Tell me|Say|Do you know] [my town|my city|where I am from][.|?]", "Where is my home?",
+                  "~Do you know where I live?"], "You live in {}."),
+        ("number", ["My number is {}.", "The code is {}.", "Remember the code {}.",
+            "[My code is|My password is|The number is|The password is|Keep in mind:|Remember:|Remember this:] {}",
+            "[Remember|Keep|Note|Store] the [number|password|word] {}.", "Can you remember {}?", "~Please remember the code {}."],
+         ["What is my number?", "What is the code?", "Which code did I say?",
+          "[What was|Say|Give me|Do you remember|Do you know|I forgot|Repeat] the [code|number|password][.|?]",
+          "What did I [say|tell you to remember]?", "What is the [number|password]?",
+                  "[Which|What] [number|password|code] did I [say|tell you|give you]?",
+                  "[Tell me|Give me|Say] [my number|my code|the number|the password].", "~Tell me the code."], "It is {}.")))
     maker = {"name": strings.name, "town": strings.place, "number": strings.code}[kind]
     text = strings.fitting(rng, held, maker)
     told = pick(rng, say, held).format(text)

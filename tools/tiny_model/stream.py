@@ -1,9 +1,10 @@
-# Chats as ids in batches, and which tokens the model is to learn. Not here: what chats hold.
+# Chats as ids in batches, which tokens the model is to learn, and the pictures. Not here: what chats hold.
 import random
 
 import torch
 
 import chats
+import vision_model
 
 POOL = 120    # chats to choose neighbours by length from
 USUAL = 256   # tokens of a chat; chats for longer sequences have longer system texts
@@ -15,6 +16,7 @@ class Marks:
         self.think = tokenizer.ids["<think>"]
         self.assistant = tokenizer.encode("assistant\n")
         self.user = tokenizer.encode("user\n")
+        self.picture = tokenizer.ids["<|image_pad|>"]
 
 
 def learned(ids, marks, thinking):
@@ -43,23 +45,32 @@ def learned(ids, marks, thinking):
     return flags
 
 
+def with_rows(ids, marks):
+    """As many tokens for each picture as it has rows."""
+    out = []
+    for one in ids:
+        out += [one] * (vision_model.ROWS if one == marks.picture else 1)
+    return out
+
+
 class Stream:
     """Endless batches of chats of about one length each; the same seed gives the same ones."""
 
-    def __init__(self, tokenizer, seed, longest):
+    def __init__(self, tokenizer, seed, longest, pictures=0.0, late=False):
         self.rng = random.Random(seed)
         self.tokenizer, self.marks, self.longest = tokenizer, Marks(tokenizer), longest
+        self.pictures, self.late = pictures, late
         self.pool = []
 
     def document(self):
         while True:
-            messages, tools, thinking = chats.chat(self.rng, self.longest > USUAL)
-            ids = self.tokenizer.encode(chats.render(messages, tools))
+            messages, tools, thinking = chats.chat(self.rng, self.longest > USUAL, self.pictures, self.late)
+            ids = with_rows(self.tokenizer.encode(chats.render(messages, tools)), self.marks)
             if len(ids) <= self.longest:
-                return ids, learned(ids, self.marks, thinking)
+                return ids, learned(ids, self.marks, thinking), chats.pictures_of(messages)
 
     def batch(self, tokens):
-        """ids [B, T] and targets [B, T] (-1: not learned) of about `tokens` tokens: neighbours by length, from a random place of the pool."""
+        """Chats of about `tokens` tokens together: neighbours by length, from a random place of the pool."""
         while len(self.pool) < POOL:
             self.pool.append(self.document())
         self.pool.sort(key=lambda one: len(one[0]))
@@ -69,8 +80,13 @@ class Stream:
         first = max(0, top + 1 - max(1, round(tokens / length)))
         chosen = self.pool[first:top + 1]
         del self.pool[first:top + 1]
+        return chosen
+
+    def tensors(self, chosen):
+        """ids [B, T], targets [B, T] (-1: not learned), and the pictures in order."""
+        length = max(len(one[0]) for one in chosen) - 1
         ids, targets = torch.zeros(len(chosen), length, dtype=torch.long), torch.full((len(chosen), length), -1)
-        for at, (one, flags) in enumerate(chosen):
+        for at, (one, flags, _) in enumerate(chosen):
             ids[at, :len(one) - 1] = torch.tensor(one[:-1])
             targets[at, :len(one) - 1] = torch.tensor([target if flag else -1 for target, flag in zip(one[1:], flags[1:])])
-        return ids, targets
+        return ids, targets, [picture for one in chosen for picture in one[2]]

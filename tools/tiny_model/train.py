@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Trains the bundled text model on the CPU: train.py OUT-FOLDER [--steps N]. A stopped run goes on from OUT-FOLDER's last checkpoint.
+"""Trains the bundled text model and its projector on the CPU: train.py OUT-FOLDER [--steps N]. A stopped run goes on from OUT-FOLDER's last
+checkpoint. Pictures come from step PICTURES_FROM on; OUT-FOLDER/encoder.pt (train_vision.py) must be there then.
 
-Two processes of one thread each take half of a batch; their gradients meet in shared memory. That keeps both cores busy where two OpenMP
-threads would wait for each other. Not here: data (chats.py, stream.py), the network (model.py), the file that ships (export.py).
+Two processes of one thread each take the next part of a step until none is left; their gradients meet in shared memory. That keeps both cores
+busy where two OpenMP threads would wait for each other. Not here: data (chats.py, stream.py), the networks (model.py, vision_model.py), the files
+that ship (export.py).
 """
 import argparse
 import json
@@ -13,21 +15,23 @@ import random
 import sys
 import time
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
+import fast_torch  # noqa: F401
 import torch
 
 import chats
+import drawing
 import held_rows
 import model
 import stream
 import tokenizer
+import vision_model
 
 SEED = 20261130
 MERGES = 502                 # with 256 bytes and ten markers 768 pieces
-TOKENS, PARTS = 768, 2       # of a part, parts of a process in a step
+TOKENS, PARTS = 512, 6       # of a part, parts of a step
 LONG, LONG_SHARE = 512, 0.07 # the last part of the run sees longer chats
+PICTURES_FROM, PICTURES = 4000, 0.2  # the step from which on chats show pictures, and the share of chats that do
+LATE_FROM = 4400             # the step from which on the mixture is chats.LATE
 WARM_UP, FALL, CLIP = 60, 0.4, 1.0    # steps; the share of the steps in which the rate falls; of a gradient's length
 PEAK, BETAS = 3e-3, (0.9, 0.98)       # AdamW: the embedding and the norms
 MATRIX_PEAK, MOMENTUM, DECAY = 0.025, 0.95, 0.02   # Muon: all other matrices
@@ -69,7 +73,7 @@ class Flat:
             self.values[place] = one.data.flatten()
             one.data = self.values[place].view(one.shape)
             one.grad = self.gradient[place].view(one.shape)
-            if one.dim() > 1 and "embedding" not in name:
+            if one.dim() > 1 and name.startswith("layers."):
                 self.matrices.append((place, one.shape))
                 # gate_up is as much work as the other three
                 layer = int(name.split(".")[1])
@@ -102,7 +106,7 @@ def make_tokenizer(folder):
     path = os.path.join(folder, "merges.json")
     if not os.path.exists(path):
         rng = random.Random(SEED)
-        merges = tokenizer.train([chats.render(*chats.chat(rng)[:2]) for _ in range(15000)], MERGES)
+        merges = tokenizer.train([chats.render(*chats.chat(rng, pictures=0.11)[:2]) for _ in range(15000)], MERGES)
         with open(path + ".new", "w", encoding="utf-8") as file:
             json.dump(merges, file)
         os.rename(path + ".new", path)
@@ -110,33 +114,62 @@ def make_tokenizer(folder):
         return tokenizer.Tokenizer(json.load(file))
 
 
-def held_accuracy(network, words, count):
+def encoded(encoder, pictures):
+    """The encoder's rows [pictures * ROWS, PICTURE_WIDTH]."""
+    with torch.no_grad():
+        return encoder(vision_model.as_input([drawing.seen(one)[0] for one in pictures])).flatten(0, 1)
+
+
+def held_accuracy(network, words, count, encoder):
     """Percent of held-out rows whose every answer token is the most likely one, per skill: what greedy decoding would write."""
     marks = stream.Marks(words)
     found = {}
     for skill in held_rows.SKILLS:
+        if encoder is None and skill.startswith("picture, "):
+            continue
         good = 0
         for row in held_rows.rows(skill, count, seed=1):
-            ids = words.encode(chats.render(row["messages"] + [row["last"]], row["tools"]))
+            messages = row["messages"] + [row["last"]]
+            ids = stream.with_rows(words.encode(chats.render(messages, row["tools"])), marks)
             flags = stream.learned(ids, marks, row["thinking"])
             last = max(at for at, flag in enumerate(flags) if flag)
             first = last
             while flags[first - 1]:
                 first -= 1
             sequence = torch.tensor(ids[:last + 1])[None]
+            pictures = chats.pictures_of(messages)
+            shown = (sequence[:, :-1] == marks.picture, encoded(encoder, pictures)) if pictures else None
             with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-                hidden = network(sequence[:, :-1])
+                hidden = network(sequence[:, :-1], pictures=shown)
                 best = network.logits(hidden[0, first - 1:]).argmax(-1)
             good += bool((best == sequence[0, first:]).all())
         found[skill] = round(100 * good / count)
     return found
 
 
-def work(rank, arguments, shared, counts, update, barrier):
+def load_encoder(folder):
+    encoder = vision_model.Encoder()
+    encoder.load_state_dict(torch.load(os.path.join(folder, "encoder.pt")))
+    return encoder.eval()
+
+
+def part(network, encoder, marks, ids, targets, pictures):
+    """The gradient of a part joins the others'; (loss, learned tokens, tokens)."""
+    chosen = targets >= 0
+    shown = (ids == marks.picture, encoded(encoder, pictures)) if pictures else None
+    with torch.autocast("cpu", torch.bfloat16):
+        logits = network.logits(network(ids, chosen, shown))
+    loss = torch.nn.functional.cross_entropy(logits.float(), targets[chosen], reduction="sum")
+    loss.backward()
+    return torch.tensor([float(loss), float(chosen.sum()), ids.numel()])
+
+
+def work(rank, arguments, shared, counts, update, barrier, taken):
     torch.set_num_threads(1)
     torch.manual_seed(SEED)
     words = make_tokenizer(arguments.folder)
     network = model.Model(len(words))
+    marks, encoder = stream.Marks(words), None
     flat = Flat(network, rank)
     checkpoint = os.path.join(arguments.folder, "checkpoint.pt")
     step = 0
@@ -152,17 +185,21 @@ def work(rank, arguments, shared, counts, update, barrier):
     long_from = int(arguments.steps * (1 - LONG_SHARE)) // BLOCK * BLOCK
     while step < arguments.steps:
         if data is None or step % BLOCK == 0:
-            data = stream.Stream(words, f"{SEED} {rank} {step // BLOCK}", LONG if step >= long_from else stream.USUAL)
+            data = stream.Stream(words, f"{SEED} {step // BLOCK}", LONG if step >= long_from else stream.USUAL, PICTURES if step >= PICTURES_FROM else 0.0,
+                                 step >= LATE_FROM)
+            if encoder is None and step >= PICTURES_FROM:
+                encoder = load_encoder(arguments.folder)
         flat.gradient.zero_()
         counts[rank] = 0
-        for _ in range(PARTS):
-            ids, targets = data.batch(TOKENS)
-            chosen = targets >= 0
-            with torch.autocast("cpu", torch.bfloat16):
-                logits = network.logits(network(ids)[chosen])
-            loss = torch.nn.functional.cross_entropy(logits.float(), targets[chosen], reduction="sum")
-            loss.backward()
-            counts[rank] += torch.tensor([float(loss), float(chosen.sum()), ids.numel()])
+        parts = [data.batch(TOKENS) for _ in range(PARTS)]     # both make all of them: which process computes which is a matter of time
+        while True:
+            with taken.get_lock():
+                mine = taken.value - step * PARTS
+                if mine < PARTS:
+                    taken.value += 1
+            if mine >= PARTS:
+                break
+            counts[rank] += part(network, encoder, marks, *data.tensors(parts[mine]))
         shared[rank].copy_(flat.gradient)
         barrier.wait()
         total = counts.sum(0)
@@ -184,13 +221,13 @@ def work(rank, arguments, shared, counts, update, barrier):
             torch.save({"step": step, "values": flat.values, "mean": flat.mean, "square": flat.square}, checkpoint + ".new")
             os.rename(checkpoint + ".new", checkpoint)
             if arguments.check and step % arguments.check == 0:
-                log.write(f"held {step} {json.dumps(held_accuracy(network, words, 40))}\n")
+                log.write(f"held {step} {json.dumps(held_accuracy(network, words, 40, encoder))}\n")
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder")
-    parser.add_argument("--steps", type=int, default=6000)
+    parser.add_argument("--steps", type=int, default=5700)
     parser.add_argument("--check", type=int, default=400, help="steps between looks at held-out rows; 0: none")
     arguments = parser.parse_args()
     os.makedirs(arguments.folder, exist_ok=True)
@@ -200,8 +237,11 @@ def main():
     update = torch.zeros(size).share_memory_()
     context = multiprocessing.get_context("fork")
     barrier = context.Barrier(WORKERS)
+    checkpoint = os.path.join(arguments.folder, "checkpoint.pt")
+    done = torch.load(checkpoint)["step"] if os.path.exists(checkpoint) else 0
+    taken = context.Value("q", done * PARTS)    # parts of the run that a process has taken
     print(f"{size} weights, {len(words)} pieces, {arguments.steps} steps", flush=True)
-    workers = [context.Process(target=work, args=(rank, arguments, shared, counts, update, barrier)) for rank in range(WORKERS)]
+    workers = [context.Process(target=work, args=(rank, arguments, shared, counts, update, barrier, taken)) for rank in range(WORKERS)]
     for one in workers:
         one.start()
     for one in workers:
