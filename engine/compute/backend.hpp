@@ -81,6 +81,9 @@ class Backend {
   virtual RunOutcome run(const std::function<void(Ops&)>& forward) = 0;
   virtual void read(Buffer from, int64_t offset, std::span<float> out) = 0;
   virtual void write(Buffer to, int64_t offset, std::span<const float> values) = 0;  // between runs
+  // How many of a row's best scores it is to pick for the host (Ops::pick_best), which then reads no more where these are enough; 0 where reading all of
+  // them costs nothing.
+  virtual int64_t picks() const { return 0; }
 
   Control& control() { return control_; }
 

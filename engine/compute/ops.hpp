@@ -24,6 +24,8 @@ struct AttentionRule {
   Weight sinks;         // [heads], may be absent: a score for each head that takes its part of the softmax and adds nothing (Xiao et al. 2023)
 };
 
+inline constexpr int64_t most_picked = 64;  // scores that pick_best finds of a row
+
 enum class ExpertInput { row, choice };  // one input for a row, or one for each of its choices
 
 // Which key head a value head of DeltaNet uses when there are more of the latter.
@@ -99,6 +101,9 @@ class Ops {
 
   // out[outputs, cols] = the rows of `in` that the step wants scores for.
   virtual void select_outputs(Buffer in, Buffer out, int64_t cols, int64_t outputs) = 0;
+  // picked[rows, count, 2] = ids and scores of the `count` highest of scores[rows, cols], best first, the lower id where two are equal; `count` is at most
+  // most_picked. NaN and minus infinity are never picked: an id below 0 stands where no other score is left.
+  virtual void pick_best(Buffer scores, int64_t cols, int64_t count, Buffer picked, int64_t rows) = 0;
 };
 
 }  // namespace vigil::compute

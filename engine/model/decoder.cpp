@@ -130,7 +130,9 @@ void Decoder::end(compute::Ops& ops, Outputs outputs) const {
   if (outputs.all() == 0) return;
   ops.select_outputs(x_, delta_, config_.width, outputs.all());              // [outputs, width]
   norm(ops, delta_, output_norm_, delta_, outputs.all());
-  if (outputs.scores > 0) ops.matmul(output_, delta_, scores_, outputs.scores);  // [scores, vocabulary]
+  if (outputs.scores == 0) return;
+  ops.matmul(output_, delta_, scores_, outputs.scores);                      // [scores, vocabulary]
+  if (picks_ > 0) ops.pick_best(scores_, vocabulary_, picks_, picked_, outputs.scores);
 }
 
 Result<void> Decoder::allocate(compute::Backend& backend, const compute::StepLimits& limits) {
@@ -149,6 +151,8 @@ Result<void> Decoder::allocate(compute::Backend& backend, const compute::StepLim
                                       {&angles_, rows * c.rotated},
                                       {&pictures_, rows * c.width},
                                       {&scores_, limits.outputs * vocabulary_}};
+  picks_ = backend.picks();
+  if (picks_ > 0) wanted.push_back({&picked_, 2 * limits.outputs * picks_});
   if (c.experts.count > 0) {
     wanted.insert(wanted.end(), {{&logits_, rows * c.experts.count},
                                  {&choice_, 2 * rows * c.experts.used},

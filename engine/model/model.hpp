@@ -45,13 +45,16 @@ class Model {
   virtual PictureRule picture_rule() const { return {}; }
   compute::Buffer pictures() const { return pictures_; }   // [rows, width]: what a step's sources name, written before it
   compute::Buffer scores() const { return scores_; }       // [outputs.scores, vocabulary], before any softmax
+  int64_t picks() const { return picks_; }                 // of each row of scores, what the backend picks for the host; 0 = nothing
+  compute::Buffer picked() const { return picked_; }       // [outputs.scores, picks, 2]: Ops::pick_best
   compute::Buffer hidden() const { return delta_; }        // [outputs.all(), width], until the next step
 
  protected:
   Config config_;
   int64_t vocabulary_ = 0;
   uint64_t weight_bytes_ = 0, scratch_bytes_ = 0;
-  compute::Buffer scores_, pictures_;
+  int64_t picks_ = 0;
+  compute::Buffer scores_, picked_, pictures_;
   compute::Buffer delta_;  // [rows, width]: what a layer adds; at a step's end the normed outputs
 };
 

@@ -34,6 +34,8 @@ class Constraint {
   // Makes what may not come next minus infinity in `scores` [vocabulary]; end tokens stay where the text may end. False: nothing but the end
   // can come, the scores are worthless. An error when the vocabulary has no token that leads on.
   Result<bool> narrow(std::span<float> scores);
+  // Whether narrow() would leave all scores as they are, now.
+  bool open() const { return !cursor_ && !waiting_; }
   // Whether this one id would survive narrow(): lets a greedy choice be made without a mask.
   Result<bool> allows(int32_t id);
   // The token that was chosen or forced. An error when the grammar does not allow it.

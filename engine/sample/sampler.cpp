@@ -69,12 +69,37 @@ Result<std::optional<TokenId>> Sampler::pick(std::span<float> scores, std::span<
   return std::optional(*chosen);
 }
 
+Result<std::optional<TokenId>> Sampler::pick_among(std::span<const Pick> best, int64_t vocabulary, Constraint& constraint) {
+  if (best.empty() || settings_.penalises() || !settings_.logit_bias.empty()) return std::optional<TokenId>();
+  // A constraint that is not open may forbid some, and then others behind them come to be candidates.
+  const int64_t wanted = greedy() ? 1 : settings_.top_k;
+  if (wanted == 0 || wanted > static_cast<int64_t>(best.size()) || (!greedy() && (wanted >= vocabulary || !constraint.open()))) return std::optional<TokenId>();
+  if (best.front().id < 0) return std::optional<TokenId>();
+  if (greedy()) {
+    if (constraint.open()) return std::optional(best.front().id);
+    Result<bool> allowed = constraint.allows(best.front().id);
+    if (!allowed) return Error{allowed.error()};
+    return *allowed ? std::optional(best.front().id) : std::nullopt;
+  }
+  candidates_.clear();
+  for (const Pick& one : best.first(static_cast<size_t>(wanted))) {
+    if (one.id >= 0) candidates_.push_back({one.score, one.id, 0});
+  }
+  top_ = best.front().score;
+  return std::optional(draw(best.front().id));
+}
+
 Result<TokenId> Sampler::choose(std::span<const float> scores) {
   const TokenId best = best_of(scores);
   if (best < 0) return Error{"no usable score: the model gave only NaN or minus infinity"};
   if (greedy()) return best;
+  collect(scores);
+  top_ = scores[static_cast<size_t>(best)];
+  return draw(best);
+}
 
-  collect(scores, scores[static_cast<size_t>(best)]);
+// One of the candidates, which top_k has narrowed; `best` is theirs.
+TokenId Sampler::draw(TokenId best) {
   narrow_by_top_p();
   narrow_by_min_p();
   // Temperature last.
@@ -111,7 +136,7 @@ void Sampler::adjust(std::span<float> scores, std::span<const TokenId> history) 
 }
 
 // Usable scores, in order of id; with top_k the best so many, best first.
-void Sampler::collect(std::span<const float> scores, float top) {
+void Sampler::collect(std::span<const float> scores) {
   candidates_.clear();
   const size_t most = settings_.top_k == 0 ? scores.size() : std::min(scores.size(), static_cast<size_t>(settings_.top_k));
   // With a few wanted, what lies below the worst of them is passed over: they are sorted out when twice as many have come together.
@@ -129,7 +154,6 @@ void Sampler::collect(std::span<const float> scores, float top) {
   }
   keep_best();
   if (most < scores.size()) std::sort(candidates_.begin(), candidates_.end(), better);
-  top_ = top;
 }
 
 // Each weight becomes e^((score - top) / temperature): 1 for the best. Differences to the best keep tiny temperatures finite.

@@ -15,6 +15,12 @@
 
 namespace vigil::sample {
 
+// One of the best scores of a row: picked elsewhere, by the order of a tie as above.
+struct Pick {
+  TokenId id = -1;  // below 0 = there are no more usable scores
+  float score = 0;
+};
+
 class Sampler {
  public:
   // `entropy` seeds a request that brings no seed.
@@ -24,6 +30,9 @@ class Sampler {
   // With a `constraint` only what it allows is chosen; nothing (a value without an id) when it allows nothing but the end.
   Result<TokenId> pick(std::span<float> scores, std::span<const TokenId> history);
   Result<std::optional<TokenId>> pick(std::span<float> scores, std::span<const TokenId> history, Constraint& constraint);
+  // The same from the best scores alone, best first, where they are enough to tell: pick() would choose the same. Nothing, and nothing has happened, when
+  // they are not: all scores are needed. `vocabulary` is how many there are.
+  Result<std::optional<TokenId>> pick_among(std::span<const Pick> best, int64_t vocabulary, Constraint& constraint);
 
  private:
   struct Candidate {
@@ -32,9 +41,10 @@ class Sampler {
     float weight;  // unnormalised probability, 1 for the best
   };
   Result<TokenId> choose(std::span<const float> scores);
+  TokenId draw(TokenId best);
   bool greedy() const { return settings_.temperature == 0 || settings_.top_k == 1; }
   void adjust(std::span<float> scores, std::span<const TokenId> history);
-  void collect(std::span<const float> scores, float top);
+  void collect(std::span<const float> scores);
   void weigh(double temperature);
   void narrow_by_top_p();
   void narrow_by_min_p();

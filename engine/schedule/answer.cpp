@@ -100,10 +100,8 @@ std::optional<protocol::EngineEvent> Answer::choose(const Part& part, TimePoint 
   if (part.scores > 0) ++tally_.steps;
   for (int64_t s = 0; s < part.scores && generated_ < most; ++s) {
     protocol::Token token;
-    runtime_.read_scores(part.first_score + s, scores_);
     std::vector<float> raw;
-    if (request_.settings.logprobs) raw = scores_;
-    const Result<std::optional<TokenId>> picked = next_token();
+    const Result<std::optional<TokenId>> picked = next_token(part.first_score + s, raw);
     if (!picked) return protocol::EngineError{picked.error()};
     if (!*picked || runtime_.ends(**picked)) {
       count_guesses(static_cast<int64_t>(guesses.size()), right);
@@ -139,8 +137,17 @@ GuessTally& GuessTally::operator+=(const GuessTally& other) {
   return *this;
 }
 
-Result<std::optional<TokenId>> Answer::next_token() {
-  if (const std::optional<TokenId> id = constraint_.forced()) return id;
+// Of one row of the step's scores. `raw` becomes that row, when log probabilities are wanted.
+Result<std::optional<TokenId>> Answer::next_token(int64_t score, std::vector<float>& raw) {
+  const std::optional<TokenId> forced = constraint_.forced();
+  if (!request_.settings.logprobs) {
+    if (forced) return forced;
+    Result<std::optional<TokenId>> known = sampler_.pick_among(runtime_.picked(score), runtime_.model().vocabulary(), constraint_);
+    if (!known || *known) return known;
+  }
+  runtime_.read_scores(score, scores_);
+  if (request_.settings.logprobs) raw = scores_;
+  if (forced) return forced;
   return sampler_.pick(scores_, known_, constraint_);
 }
 

@@ -68,7 +68,7 @@ class Answer {
   int64_t prompt() const { return static_cast<int64_t>(request_.ids.size()); }
   protocol::EngineEvent done(const char* finish, TimePoint now) const;
   std::optional<protocol::EngineEvent> choose(const Part& part, TimePoint now, const Emit& emit);
-  Result<std::optional<TokenId>> next_token();
+  Result<std::optional<TokenId>> next_token(int64_t score, std::vector<float>& raw);
   int64_t guess_room() const;
   void count_guesses(int64_t guessed, int64_t right);
   void pool(const Part& part, int64_t first);

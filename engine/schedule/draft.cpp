@@ -34,6 +34,19 @@ BestToken best_token(std::span<const float> scores) {
   return best;
 }
 
+std::optional<bool> is_sure(std::span<const sample::Pick> best, int64_t vocabulary, double sureness) {
+  if (best.empty() || best.front().id < 0 || !std::isfinite(best.front().score)) return std::nullopt;
+  double sum = 0, last = 0;
+  for (const sample::Pick& one : best) {
+    last = one.id < 0 ? 0 : std::exp(static_cast<double>(one.score) - static_cast<double>(best.front().score));
+    sum += last;
+  }
+  if (1 < sureness * sum) return false;
+  const double others = last * static_cast<double>(std::max<int64_t>(0, vocabulary - static_cast<int64_t>(best.size())));
+  if (1 >= sureness * (sum + others)) return true;
+  return std::nullopt;
+}
+
 Draft::Draft(Runtime& of, RequestQueue& queue, Clock clock)
     : model_(of), runtime_(*of.draft()), queue_(queue), clock_(std::move(clock)), nearby_(1 + of.speculate()), pieces_(0, runtime_.step_rows()),
       scores_(static_cast<size_t>(runtime_.model().vocabulary())) {
@@ -97,10 +110,17 @@ void Draft::guess(std::span<Wish> wishes) {
 
 // False when it was the last.
 bool Draft::take_guess(const Turn& turn, const Part& part) {
-  runtime_.read_scores(part.first_score, scores_);
-  const BestToken best = best_token(scores_);
-  if (best.id < 0 || best.probability < model_.draft_sureness() || model_.ends(best.id)) return false;
-  turn.wish->guesses.push_back(best.id);
+  const std::span<const sample::Pick> picked = runtime_.picked(part.first_score);
+  std::optional<bool> sure = is_sure(picked, runtime_.model().vocabulary(), model_.draft_sureness());
+  TokenId id = sure ? picked.front().id : -1;
+  if (!sure) {
+    runtime_.read_scores(part.first_score, scores_);
+    const BestToken best = best_token(scores_);
+    id = best.id;
+    sure = best.id >= 0 && best.probability >= model_.draft_sureness();
+  }
+  if (!*sure || model_.ends(id)) return false;
+  turn.wish->guesses.push_back(id);
   return static_cast<int64_t>(turn.wish->guesses.size()) < turn.most;
 }
 

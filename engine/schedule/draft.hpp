@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -22,6 +23,9 @@ struct BestToken {
   double probability = 0;
 };
 BestToken best_token(std::span<const float> scores);
+// Whether the best token has at least `sureness` of the softmax over `vocabulary` scores, by the best of them alone, best first: none of the others is higher
+// than the last of these. Nothing when that does not tell.
+std::optional<bool> is_sure(std::span<const sample::Pick> best, int64_t vocabulary, double sureness);
 
 // Runs between the model's steps, on the same thread and backend, all answers together. For each it holds what the draft model has read of it; what
 // turns out to be guessed wrong is cut back when the answer is seen next.

@@ -246,7 +246,10 @@ compute::RunOutcome Runtime::step(std::span<Part> parts) {
     rows += count;
   }
   backend_->upload(step_);
-  return backend_->run([&](compute::Ops& ops) { model_->forward(ops, caches_, rows, {scores, hidden}); });
+  const compute::RunOutcome outcome = backend_->run([&](compute::Ops& ops) { model_->forward(ops, caches_, rows, {scores, hidden}); });
+  picked_.clear();
+  if (outcome == compute::RunOutcome::finished) read_picked(scores);
+  return outcome;
 }
 
 compute::RunOutcome Runtime::step(cache::Sequence& sequence, std::span<const TokenId> tokens, int64_t scores) {
@@ -254,6 +257,18 @@ compute::RunOutcome Runtime::step(cache::Sequence& sequence, std::span<const Tok
   const compute::RunOutcome outcome = step(std::span(&part, 1));
   if (outcome == compute::RunOutcome::finished) sequence.commit(tokens);
   return outcome;
+}
+
+void Runtime::read_picked(int64_t scores) {
+  picked_words_.resize(static_cast<size_t>(2 * scores * model_->picks()));
+  if (picked_words_.empty()) return;
+  backend_->read(model_->picked(), 0, picked_words_);
+  for (size_t i = 0; i < picked_words_.size(); i += 2) picked_.push_back({static_cast<TokenId>(picked_words_[i]), picked_words_[i + 1]});
+}
+
+std::span<const sample::Pick> Runtime::picked(int64_t score) const {
+  const size_t count = static_cast<size_t>(model_->picks());
+  return std::span(picked_).subspan(static_cast<size_t>(score) * count, count);
 }
 
 void Runtime::read_scores(int64_t score, std::span<float> scores) {

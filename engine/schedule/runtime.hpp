@@ -15,6 +15,7 @@
 #include "engine/compute/backend.hpp"
 #include "engine/gguf/byte_source.hpp"
 #include "engine/model/model.hpp"
+#include "engine/sample/sampler.hpp"
 #include "engine/sample/token_trie.hpp"
 #include "engine/schedule/memory.hpp"
 #include "engine/schedule/pictures.hpp"
@@ -88,6 +89,8 @@ class Runtime {
   // One sequence alone; its tokens are committed unless the run was aborted.
   compute::RunOutcome step(cache::Sequence& sequence, std::span<const TokenId> tokens, int64_t scores);
   void read_scores(int64_t score, std::span<float> scores);            // [vocabulary]
+  // The best of them, best first, where the backend picks them (they came with the step, in one copy); else none.
+  std::span<const sample::Pick> picked(int64_t score) const;
   void read_hidden(int64_t first, int64_t count, std::span<float> to);  // [count, width]
   cache::Conversations make_conversations();
 
@@ -102,6 +105,7 @@ class Runtime {
   compute::KvShape kv_shape() const;
   int64_t most_rows() const { return options_.step_rows + options_.slots * (1 + options_.speculate); }     // of a step
   int64_t most_outputs() const { return std::max(options_.outputs, options_.slots * (1 + options_.speculate)); }
+  void read_picked(int64_t scores);
   void fill_row(size_t row, TokenId id, int64_t position, const Pictures* pictures, int64_t& picture_rows);
   Result<void> make_caches();
   Result<void> reserve_largest_step();
@@ -113,6 +117,8 @@ class Runtime {
   std::unique_ptr<cache::Pools> pools_;
   compute::Caches caches_;
   compute::StepData step_;
+  std::vector<float> picked_words_;
+  std::vector<sample::Pick> picked_;  // of every row of scores of the last step
   std::vector<TokenId> end_ids_;
   std::once_flag trie_once_;
   bool knows_tokens_ = false;

@@ -2,6 +2,7 @@
 #include "tests/cuda_on_cpu/runtime_api.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -35,6 +36,7 @@ Memory& memory() {
   return all;
 }
 
+std::atomic<size_t> copied_to_host = 0;
 thread_local cudaError_t last_error = cudaSuccess;
 
 cudaError_t answer(cudaError_t error) {
@@ -60,6 +62,8 @@ cudaError_t ready() {
 }
 
 }  // namespace
+
+size_t bytes_to_host() { return copied_to_host; }
 
 size_t allocated_bytes() {
   const std::scoped_lock lock(memory().mutex);
@@ -158,8 +162,9 @@ cudaError_t cudaFreeHost(void* address) {
   std::free(address);
   return answer();
 }
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t) {
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t) {
   if (const cudaError_t error = answer(); error != cudaSuccess) return error;
+  if (kind == cudaMemcpyDeviceToHost) copied_to_host += bytes;
   if (bytes > 0) std::memmove(to, from, bytes);
   return cudaSuccess;
 }

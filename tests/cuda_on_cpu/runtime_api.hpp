@@ -52,6 +52,7 @@ struct Device {
 extern Device device;
 
 size_t allocated_bytes();  // of device memory, now
+size_t bytes_to_host();    // that copies have brought from the device so far
 
 }  // namespace cuda_on_cpu
 

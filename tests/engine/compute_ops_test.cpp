@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -273,4 +274,47 @@ TEST_CASE("gates and splits do what they say") {
   CHECK(bench.read(right) == Floats{2, -9, 20});
   CHECK(bench.read(open) == Floats{0.5f, 1, 1.5f, -9, 5, 20});
   CHECK(bench.read(scaled) == Floats{4, 8, 12, -26, 17, 63});
+}
+
+TEST_CASE("the best scores of a row are picked in order, equal ones by the lower id, and never what is no score") {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const int64_t cols : {1, 63, 64, 200, 4096, 4100, 300000}) {  // up to more tiles than a kernel takes at once
+    const int64_t rows = 2;
+    Floats scores = random_floats(rows * cols, static_cast<uint64_t>(cols));
+    for (int64_t i = 0; i < cols; i += 7) scores[static_cast<size_t>(cols + i)] = std::round(scores[static_cast<size_t>(i)] * 3) / 3;  // many equal ones
+    if (cols >= 200) {
+      scores[5] = scores[199] = infinity;
+      scores[6] = std::nanf("");
+      scores[7] = -infinity;
+      for (int64_t i = 0; i < cols - 40; ++i) scores[static_cast<size_t>(cols + i)] = i % 3 == 0 ? std::nanf("") : i % 3 == 1 ? -infinity : -0.5f;
+      scores[static_cast<size_t>(cols + 100)] = 0.0f;
+      scores[static_cast<size_t>(cols + 20)] = 0.0f;
+      scores[static_cast<size_t>(cols + 60)] = -0.0f;  // as good as plus zero
+      scores[static_cast<size_t>(cols + 130)] = std::numeric_limits<float>::lowest();
+    }
+    for (const auto& [under_test, threads] : each_with(std::vector<int>{1, 3})) {
+      for (const int64_t count : {int64_t{5}, most_picked}) {
+        INFO(under_test.name << ", " << count << " of " << cols);
+        Bench bench(under_test, threads);
+        const Buffer in = bench.buffer(scores), picked = bench.buffer(2 * rows * count);
+        bench.begin(rows, 0);
+        bench.run([&](Ops& ops) { ops.pick_best(in, cols, count, picked, rows); });
+        const Floats ours = bench.read(picked);
+        Floats expected;
+        for (int64_t r = 0; r < rows; ++r) {
+          std::vector<int64_t> ids;
+          for (int64_t i = 0; i < cols; ++i) {
+            if (at(scores, r * cols + i) > -static_cast<double>(infinity)) ids.push_back(i);
+          }
+          std::stable_sort(ids.begin(), ids.end(), [&](int64_t a, int64_t b) { return at(scores, r * cols + a) > at(scores, r * cols + b); });
+          ids.resize(static_cast<size_t>(count), -1);
+          for (const int64_t id : ids) {
+            expected.push_back(static_cast<float>(id));
+            expected.push_back(id < 0 ? -infinity : scores[static_cast<size_t>(r * cols + id)]);
+          }
+        }
+        CHECK(ours == expected);
+      }
+    }
+  }
 }

@@ -317,6 +317,29 @@ TEST_CASE("constraint: forced ids that break a grammar, and vocabularies that ca
   CHECK(poor.narrow(scores).error().find("dead end after 1 tokens") != std::string::npos);
 }
 
+TEST_CASE("constraint: the best scores tell a greedy choice that the grammar allows, and nothing more") {
+  Held held(sampling_with("root ::= [ab] [ab]"));
+  const auto told = [&](Settings settings, std::string_view best) {
+    std::vector<Pick> picks;
+    for (const char c : best) picks.push_back({id_of(c), 1});
+    auto chosen = Sampler(std::move(settings), 1).pick_among(picks, 271, *held.constraint);
+    REQUIRE(chosen.ok());
+    return *chosen;
+  };
+  Settings among_two;
+  among_two.temperature = 1;
+  among_two.top_k = 2;
+  CHECK(told({}, "bx") == id_of('b'));
+  CHECK_FALSE(told({}, "xa"));
+  CHECK_FALSE(told(among_two, "ab"));  // what the grammar forbids may leave room for others
+  protocol::Sampling later = sampling_with("root ::= [ab]");
+  later.grammar_after = id_of('>');
+  Held waiting(later);
+  CHECK_FALSE(waiting.constraint->open());  // the end is forbidden until then
+  Held free{protocol::Sampling{}};
+  CHECK(free.constraint->open());
+}
+
 TEST_CASE("constraint: keys are checked with their names") {
   GrammarCompiler compiler([] { return byte_trie(); }, 271), blind([] { return nullptr; }, 271);
   protocol::Sampling sampling = sampling_with("root ::= \"a\"");

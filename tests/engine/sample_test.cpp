@@ -1,5 +1,6 @@
 // The sampler at its limits (NaN, infinities, extreme settings), its distribution and its arithmetic.
 #include <catch2/catch.hpp>
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -233,4 +234,70 @@ TEST_CASE("settings out of range are refused by name") {
   CHECK(refusal([](auto& s) { s.logprobs = 21; }).find("logprobs") == 0);
   CHECK(refusal([](auto& s) { s.top_k = -1; }).empty());
   CHECK(refusal([](auto& s) { s.temperature = 999999; s.seed = UINT64_MAX; }).empty());
+}
+
+TEST_CASE("the best scores alone give the token that all of them give, or say that they are not enough") {
+  const int64_t vocabulary = 300;
+  Constraint open({}, nullptr, {});
+  Random random(3);
+  int told = 0, asked = 0;
+  for (const double temperature : {0.0, 0.7, 3.0}) {
+    for (const int64_t top_k : {0, 1, 8, 40, 64, 65, 299, 300, 1000}) {
+      for (const double top_p : {0.3, 0.95, 1.0}) {
+        for (const double min_p : {0.0, 0.2}) {
+          Settings settings = sampled(temperature, 11);
+          settings.top_k = top_k;
+          settings.top_p = top_p;
+          settings.min_p = min_p;
+          Sampler by_all(settings, 1), by_best(settings, 1);
+          for (int turn = 0; turn < 8; ++turn) {
+            std::vector<float> scores(static_cast<size_t>(vocabulary));
+            for (float& score : scores) score = static_cast<float>(std::round(random.uniform() * 40) / 10);  // with many ties
+            if (turn == 0) std::fill(scores.begin() + 3, scores.end(), -infinity);
+            if (turn == 1) scores[70] = infinity;
+            std::vector<Pick> best;
+            for (size_t i = 0; i < scores.size(); ++i) {
+              if (scores[i] > -infinity) best.push_back({static_cast<TokenId>(i), scores[i]});
+            }
+            std::stable_sort(best.begin(), best.end(), [](const Pick& a, const Pick& b) { return a.score > b.score; });
+            best.resize(64, {-1, -infinity});
+            const auto told_now = by_best.pick_among(best, vocabulary, open);
+            REQUIRE(told_now);
+            std::vector<float> copy = scores;
+            const auto expected = by_all.pick(copy, {}, open);
+            REQUIRE(expected);
+            ++asked;
+            const bool enough = temperature == 0 || (top_k >= 1 && top_k <= 64);
+            INFO("temperature " << temperature << ", top_k " << top_k << ", top_p " << top_p << ", turn " << turn);
+            CHECK(told_now->has_value() == enough);
+            if (!*told_now) continue;
+            ++told;
+            CHECK(**told_now == **expected);
+          }
+        }
+      }
+    }
+  }
+  CHECK(told > asked / 2);
+}
+
+TEST_CASE("the best scores are not enough where others may come to stand before them") {
+  const std::vector<Pick> best{{4, 2}, {1, 1}}, nothing{{-1, 0}, {-1, 0}};
+  Constraint open({}, nullptr, {});
+  const auto tells = [&](const Settings& settings, const std::vector<Pick>& from) { return Sampler(settings, 1).pick_among(from, 9, open)->has_value(); };
+  Settings settings;
+  CHECK(tells(settings, best));
+  CHECK_FALSE(tells(settings, {}));
+  CHECK_FALSE(tells(settings, nothing));
+  settings.logit_bias = {{3, 100.0}};
+  CHECK_FALSE(tells(settings, best));
+  settings = {};
+  settings.penalty_present = 1;
+  CHECK_FALSE(tells(settings, best));
+  settings = sampled();
+  settings.top_k = 2;
+  CHECK(tells(settings, best));
+  settings.top_k = 3;
+  CHECK_FALSE(tells(settings, best));
+  CHECK_FALSE(Sampler(sampled(), 1).pick_among(best, 2, open)->has_value());
 }

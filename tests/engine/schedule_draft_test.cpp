@@ -191,6 +191,28 @@ TEST_CASE("the best token has its share of the softmax") {
   for (const float value : {nan, -infinity, infinity}) CHECK(best_token(std::vector<float>{value, value}).id < 0);
 }
 
+TEST_CASE("the best scores alone say whether the best token is probable enough, or that they cannot tell") {
+  using schedule::is_sure;
+  std::vector<sample::Pick> best;
+  std::vector<float> scores;
+  for (int i = 0; i < 64; ++i) best.push_back({i, -0.25f * static_cast<float>(i)}), scores.push_back(best.back().score);  // the last is e^-15.75 of the best
+  const double alone = schedule::best_token(scores).probability;  // no other token can make it more
+  CHECK(is_sure(best, 64, alone * 0.999) == true);
+  CHECK(is_sure(best, 64, alone * 1.001) == false);
+  CHECK(is_sure(best, 100'000, alone * 1.001) == false);
+  CHECK(is_sure(best, 100'000, alone * 0.99) == true);
+  CHECK_FALSE(is_sure(best, 1'000'000'000, alone * 0.99));  // so many could take that much
+  CHECK(is_sure(best, 1'000'000'000, 0) == true);
+  best.resize(3);
+  best.push_back({-1, 0});  // there are no other scores at all
+  CHECK(is_sure(best, 1'000'000'000, 0.41) == true);
+  CHECK(is_sure(best, 1'000'000'000, 0.43) == false);
+  CHECK_FALSE(is_sure({}, 9, 0.5));
+  const float infinity = std::numeric_limits<float>::infinity();
+  CHECK_FALSE(is_sure(std::vector<sample::Pick>{{3, infinity}, {4, 1}}, 9, 0.5));
+  CHECK_FALSE(is_sure(std::vector<sample::Pick>{{-1, 0}}, 9, 0.5));
+}
+
 TEST_CASE("an answer under a grammar is the same with a draft model") {
   std::vector<std::string> texts(vocabulary);
   for (size_t id = 1; id < texts.size(); ++id) texts[id] = std::string(1, static_cast<char>(' ' + id));

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <limits>
+#include <vector>
 
 #include "engine/compute/cpu/dequantise.hpp"
 
@@ -116,6 +118,25 @@ void ReferenceOps::select_outputs(Buffer in, Buffer out, int64_t cols, int64_t o
     const int64_t row = backend_.step_->outputs()[static_cast<size_t>(o)];
     assert(in.floats >= (row + 1) * cols);
     std::copy_n(in.address + row * cols, cols, out.address + o * cols);
+  });
+}
+
+void ReferenceOps::pick_best(Buffer scores, int64_t cols, int64_t count, Buffer picked, int64_t rows) {
+  assert(count <= most_picked && scores.floats >= rows * cols && picked.floats >= 2 * rows * count);
+  std::vector<int64_t> ids;
+  each(rows, [&](int64_t r) {
+    const float* row = scores.address + r * cols;
+    ids.clear();
+    for (int64_t i = 0; i < cols; ++i) {
+      if (row[i] > -std::numeric_limits<float>::infinity()) ids.push_back(i);  // false for NaN
+    }
+    const int64_t found = std::min(count, static_cast<int64_t>(ids.size()));
+    std::partial_sort(ids.begin(), ids.begin() + found, ids.end(), [&](int64_t a, int64_t b) { return row[a] != row[b] ? row[a] > row[b] : a < b; });
+    for (int64_t i = 0; i < count; ++i) {
+      float* to = picked.address + 2 * (r * count + i);
+      to[0] = i < found ? static_cast<float>(ids[static_cast<size_t>(i)]) : -1.0f;
+      to[1] = i < found ? row[ids[static_cast<size_t>(i)]] : -std::numeric_limits<float>::infinity();
+    }
   });
 }
 

@@ -31,6 +31,7 @@ class ReferenceOps : public Ops {
   void scale(Buffer into, float factor, int64_t cols, int64_t rows) override;
   void split(Buffer joined, Buffer first, Buffer second, int64_t cols, int64_t count) override;
   void select_outputs(Buffer in, Buffer out, int64_t cols, int64_t outputs) override;
+  void pick_best(Buffer scores, int64_t cols, int64_t count, Buffer picked, int64_t rows) override;
   // reference_ops_attention.cpp
   void rope_angles(const Rope& rope, Buffer out, int64_t rows) override;
   void rope_and_store(const Rope& rope, Buffer angles, Buffer q, Buffer k, Buffer v, const KvCache& cache, int64_t layer, int64_t heads,

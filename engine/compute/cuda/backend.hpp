@@ -35,6 +35,7 @@ class CudaBackend final : public Backend {
   void upload(StepData& step) override;
   RunOutcome run(const std::function<void(Ops&)>& forward) override;
   void read(Buffer from, int64_t offset, std::span<float> out) override;
+  int64_t picks() const override { return most_picked; }
   void write(Buffer to, int64_t offset, std::span<const float> values) override;
 
  private:

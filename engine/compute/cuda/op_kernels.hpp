@@ -29,6 +29,10 @@ void split(cudaStream_t stream, const float* joined, float* first, float* second
 void place_pictures(cudaStream_t stream, const StepView& step, const float* pictures, float* into, int64_t cols, int64_t rows);
 void select_outputs(cudaStream_t stream, const StepView& step, const float* in, float* out, int64_t cols, int64_t outputs);
 
+// pick_best.cu. `scratch`: pick_scratch_bytes(cols, rows).
+size_t pick_scratch_bytes(int64_t cols, int64_t rows);
+void pick_best(cudaStream_t stream, const float* scores, int64_t cols, int64_t count, std::byte* scratch, float* picked, int64_t rows);
+
 // rope.cu. The rope's frequencies and axes are the device's.
 void rope_angles(cudaStream_t stream, const StepView& step, const Rope& rope, float* out, int64_t rows);
 void rope_and_store(cudaStream_t stream, const StepView& step, const Rope& rope, const float* angles, float* q, float* k, const float* v,

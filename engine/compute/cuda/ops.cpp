@@ -186,4 +186,11 @@ void CudaOps::select_outputs(Buffer in, Buffer out, int64_t cols, int64_t output
   issue([&](cudaStream_t stream) { cuda::select_outputs(stream, backend_.step_, in.address, out.address, cols, outputs); });
 }
 
+void CudaOps::pick_best(Buffer scores, int64_t cols, int64_t count, Buffer picked, int64_t rows) {
+  assert(count <= most_picked && scores.floats >= rows * cols && picked.floats >= 2 * rows * count);
+  prepared_ = {};
+  std::byte* scratch = product_scratch(pick_scratch_bytes(cols, rows));
+  issue([&](cudaStream_t stream) { cuda::pick_best(stream, scores.address, cols, count, scratch, picked.address, rows); });
+}
+
 }  // namespace vigil::compute::cuda

@@ -41,6 +41,7 @@ class CudaOps final : public Ops {
   void convolve(const Weight& kernels, const StateCache& states, int64_t layer, Buffer in, Buffer out, int64_t rows) override;
   void delta_net(const DeltaInput& input, const StateCache& states, int64_t layer, Buffer out, int64_t rows) override;
   void select_outputs(Buffer in, Buffer out, int64_t cols, int64_t outputs) override;
+  void pick_best(Buffer scores, int64_t cols, int64_t count, Buffer picked, int64_t rows) override;
 
  private:
   // An input that products of it find in the scratch in the form that they want, until something else is put there or the input changes.
