@@ -19,7 +19,7 @@ class ChunkSizer {
   // A chunk of `tokens` took `ms`. Grows at most fourfold at a time: one lucky measurement must not make a chunk of many seconds.
   void finished(int64_t tokens, double ms) {
     const double per_token = per_token_ms_ = std::max(ms, 1e-3) / static_cast<double>(tokens);
-    const double fitting = std::min(step_ms_ / per_token, static_cast<double>(max_tokens_));
+    const double fitting = std::min(std::max(step_ms_ / per_token, std::min(short_tokens, patience * step_ms_ / per_token)), static_cast<double>(max_tokens_));
     // A short rest of a prompt says little about long chunks, but it never needs to shrink them.
     const int64_t target = std::min(static_cast<int64_t>(fitting), std::max(tokens, tokens_) * growth);
     tokens_ = std::clamp<int64_t>(target, 1, max_tokens_);
@@ -28,6 +28,9 @@ class ChunkSizer {
  private:
   static constexpr int64_t first_tokens = 8;
   static constexpr int64_t growth = 4;
+  // Every step reads all weights, so that one of fewer tokens than this takes hardly less time: where even it is longer than step_ms (a large model,
+  // a busy machine), shrinking it further would make a prompt slower by as much. It may take several times step_ms instead.
+  static constexpr double short_tokens = 16, patience = 8;
   double step_ms_;
   const int64_t max_tokens_;
   int64_t tokens_;

@@ -112,8 +112,14 @@ Floats product_by_many(const FastKernels& kernels, const Matrix& matrix, Input& 
   }
   for (int64_t first = 0; first < matrix.rows; first += 2 * cpu::group_rows) {
     for (int64_t i = 0; i < 2 && first + i * cpu::group_rows < matrix.rows; ++i) {
-      if (matrix.packed.empty()) cpu::unpack_rows(matrix.type, matrix.file.data(), matrix.rows, matrix.row_bytes, matrix.cols, first + i * cpu::group_rows, panels[i]);
-      else kernels.unpack(matrix.type, matrix.packed.data() + (first / cpu::group_rows + i) * matrix.group_bytes, matrix.cols, panels[i]);
+      const int64_t row = first + i * cpu::group_rows, row_bytes = static_cast<int64_t>(matrix.row_bytes);
+      if (matrix.packed.empty()) {
+        const bool done = kernels.unpack_from_file(matrix.type, matrix.file.data() + row * row_bytes, row_bytes, matrix.cols,
+                                                   std::min(cpu::group_rows, matrix.rows - row), panels[i]);
+        if (!done) cpu::unpack_rows(matrix.type, matrix.file.data(), matrix.rows, matrix.row_bytes, matrix.cols, row, panels[i]);
+      } else {
+        kernels.unpack(matrix.type, matrix.packed.data() + row / cpu::group_rows * matrix.group_bytes, matrix.cols, panels[i]);
+      }
     }
     kernels.many(matrix.type, panels, matrix.cols, rows.data(), input.rows, first, std::min(2 * cpu::group_rows, matrix.rows - first), {});
   }

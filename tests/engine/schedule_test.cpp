@@ -45,9 +45,22 @@ TEST_CASE("chunks grow to fill step_ms and shrink when they are slow") {
   CHECK(sizer.tokens() == 51);
   sizer.finished(51, 510 * 1000);
   CHECK(sizer.tokens() == 1);
+}
+
+TEST_CASE("a chunk does not shrink to where its tokens no longer count") {
+  // An 8B model on one old core: 450 ms for the weights, 20 ms for a token.
+  const auto took = [](int64_t tokens) { return 450.0 + 20.0 * static_cast<double>(tokens); };
   ChunkSizer slow(500, 512);
-  slow.finished(8, 8 * 400);  // an 8B model on one old core
+  for (int i = 0; i < 6; ++i) slow.finished(slow.tokens(), took(slow.tokens()));
+  CHECK(slow.tokens() == 16);
+  // The machine was busy for a while, and one token took half a minute.
+  slow.finished(16, 16 * 30'000);
   CHECK(slow.tokens() == 1);
+  for (int i = 0; i < 6; ++i) slow.finished(slow.tokens(), took(slow.tokens()));
+  CHECK(slow.tokens() == 16);
+  ChunkSizer small(500, 4);  // no more than a step may have
+  small.finished(4, 4'000);
+  CHECK(small.tokens() == 4);
 }
 
 TEST_CASE("the context is what was asked for, or the largest that fits") {

@@ -96,9 +96,11 @@ struct FastKernels {
   // The same with rows as the file has them, for codebook types; false for others. `lanes` rows follow one another.
   bool (*few_from_file)(gguf::TensorType type, const std::byte* matrix, int64_t row_bytes, int64_t cols, const ProductRow* rows, int64_t count,
                         int64_t first, int64_t lanes);
-  // Input rows from which unpacking pays for a type that few() takes.
+  // Input rows from which unpacking pays, as measured, for a type that few() or few_from_file() takes.
   int64_t (*many_from)(gguf::TensorType type);
   void (*unpack)(gguf::TensorType type, const std::byte* group, int64_t cols, Panel& panel);
+  // Rows as the file has them, where that can be done faster than by unpack_rows() (panel_types.hpp); false elsewhere.
+  bool (*unpack_from_file)(gguf::TensorType type, const std::byte* matrix, int64_t row_bytes, int64_t cols, int64_t lanes, const Panel& panel);
   // The same for two adjacent unpacked groups of an integer type: lanes is at most 32. `next` is asked of the memory meanwhile.
   void (*many)(gguf::TensorType type, const Panel panels[2], int64_t cols, const ProductRow* rows, int64_t count, int64_t first, int64_t lanes,
                const NextGroups& next);

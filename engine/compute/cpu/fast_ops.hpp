@@ -48,6 +48,7 @@ class FastOps final : public ReferenceOps {
   static Factor factor_of(const Weight& weight, int64_t first_row, int64_t rows);
   // The product of groups `first` to `end` with work_.rows.
   void multiply(const Factor& factor, int64_t first, int64_t end);
+  void unpack(const Factor& factor, int64_t group, Panel& panel);
   static NextGroups groups_at(const Factor& factor, int64_t group, int64_t groups);
   // Places (row, choice) in the order of their experts: expert e has work_.places[begins[e]] to [begins[e + 1] - 1]. Returns how many have any.
   int64_t sort_places(Buffer choice, int64_t places, int64_t experts);

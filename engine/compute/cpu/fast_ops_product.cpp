@@ -11,8 +11,6 @@
 namespace vigil::compute::cpu {
 namespace {
 
-// From here on unpacking pays for types that stay as the file has them, as measured.
-constexpr int64_t many_rows_from_file = 8;
 // Up to this many values every thread rounds the input for itself: that is quicker than a barrier.
 constexpr int64_t private_values = 4096;
 
@@ -57,7 +55,7 @@ void FastOps::multiply(const Factor& factor, int64_t first, int64_t end) {
     return;
   }
   const int64_t cols = factor.cols;
-  if (factor.packed == nullptr && count < many_rows_from_file) {
+  if (factor.packed == nullptr && count < kernels_.many_from(factor.type)) {
     int64_t g = first;
     for (; g < end && !aborted(); ++g) {
       const std::byte* matrix = factor.matrix + static_cast<size_t>(g * group_rows) * factor.row_bytes;
@@ -75,12 +73,16 @@ void FastOps::multiply(const Factor& factor, int64_t first, int64_t end) {
   }
   for (int64_t g = first; g < end && !aborted(); g += 2) {
     const int64_t groups = std::min<int64_t>(2, end - g);
-    for (int64_t i = 0; i < groups; ++i) {
-      if (factor.packed != nullptr) kernels_.unpack(factor.type, factor.packed + (g + i) * factor.group_bytes, cols, panels[i]);
-      else unpack_rows(factor.type, factor.matrix, factor.rows, factor.row_bytes, cols, (g + i) * group_rows, panels[i]);
-    }
+    for (int64_t i = 0; i < groups; ++i) unpack(factor, g + i, panels[i]);
     kernels_.many(factor.type, panels, cols, rows, count, g * group_rows, lanes_from(g, groups), groups_at(factor, g + 2, std::min<int64_t>(2, end - g - 2)));
   }
+}
+
+void FastOps::unpack(const Factor& factor, int64_t group, Panel& panel) {
+  if (factor.packed != nullptr) return kernels_.unpack(factor.type, factor.packed + group * factor.group_bytes, factor.cols, panel);
+  const int64_t first = group * group_rows, row_bytes = static_cast<int64_t>(factor.row_bytes);
+  if (kernels_.unpack_from_file(factor.type, factor.matrix + first * row_bytes, row_bytes, factor.cols, std::min(group_rows, factor.rows - first), panel)) return;
+  unpack_rows(factor.type, factor.matrix, factor.rows, factor.row_bytes, factor.cols, first, panel);
 }
 
 // `groups` groups from `group` on as they lie in memory; nothing when there are none.

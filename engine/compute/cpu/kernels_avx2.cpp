@@ -18,6 +18,7 @@ const FastKernels kernels_avx2 = {
     avx2::few_from_file,
     avx2::many_from,
     avx2::unpack,
+    [](gguf::TensorType, const std::byte*, int64_t, int64_t, int64_t, const Panel&) { return false; },
     avx2::many,
     avx2::rms_norm_row,
     avx2::gate_row,

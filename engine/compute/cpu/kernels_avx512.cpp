@@ -18,6 +18,7 @@ const FastKernels kernels_avx512 = {
     avx512::few_from_file,
     avx512::many_from,
     avx512::unpack,
+    [](gguf::TensorType, const std::byte*, int64_t, int64_t, int64_t, const Panel&) { return false; },
     avx512::many,
     avx512::rms_norm_row,
     avx512::gate_row,

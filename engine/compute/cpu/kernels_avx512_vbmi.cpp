@@ -16,6 +16,8 @@ const FastKernels* kernels_avx512_vbmi() {
     FastKernels made = kernels_avx512;
     made.name = "avx512 vbmi";
     made.few_from_file = avx512_vbmi::few_from_file;
+    made.unpack_from_file = avx512_vbmi::unpack_from_file;
+    made.many_from = avx512_vbmi::many_from;
     return made;
   }();
   return &table;

@@ -445,6 +445,7 @@ void few(TensorType type, const std::byte* group, int64_t cols, const ProductRow
 
 // Measured with Q8_0, Q4_0, Q4_K and Q6_K: products of the last, with two scales in 32 columns, gain less.
 int64_t many_from(TensorType type) {
+  if (traits_of(type).chunk == 0) return 8;  // straight from the file
   if constexpr (registers < 32) return 40;
   return traits_of(type).halves ? 24 : 12;
 }
