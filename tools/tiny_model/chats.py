@@ -17,8 +17,11 @@ with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "template.jin
 
 MIXTURE = (("greet", 6), ("fact", 27), ("sums", 16), ("count", 4), ("spell", 5), ("reverse", 9), ("repeat", 7), ("unknown", 6), ("remember", 3),
            ("known", 19), ("made", 12), ("clock", 1), ("no picture", 1))
-LATE = {**dict(MIXTURE), "sums": 30, "no picture": 5, "known": 22, "fact": 29}   # at last more of what has to be right most often
-MAKE = {"greet": skills.greet, "fact": fact_skills.fact, "sums": skills.sums, "count": skills.count, "spell": skills.spell, "reverse": skills.reverse,
+MIXTURE = dict(MIXTURE)
+LATE = {**MIXTURE, "sums": 30, "no picture": 5, "known": 22, "fact": 29}   # later more of what has to be right most often
+LAST = {**LATE, "sums": 18, "difference": 16, "no picture": 7, "known": 26, "fact": 24, "count": 6, "spell": 7, "reverse": 12}   # and of what is still wrong
+MIXTURES = (MIXTURE, LATE, LAST)
+MAKE = {"greet": skills.greet, "fact": fact_skills.fact, "sums": skills.sums, "difference": skills.difference, "count": skills.count, "spell": skills.spell, "reverse": skills.reverse,
         "repeat": skills.repeat, "unknown": skills.unknown, "remember": skills.remember, "known": tool_skills.use_known, "made": tool_skills.use_made,
         "clock": tool_skills.use_clock, "no picture": picture_skills.no_picture}
 
@@ -127,9 +130,9 @@ def fits_together(turns):
     return True
 
 
-def chat(rng, long=False, pictures=0.0, late=False):
-    """(messages, tools, thinking) for training; `pictures`: the share of chats that show one; `late`: of the mixture LATE."""
-    mixture = LATE if late else dict(MIXTURE)
+def chat(rng, long=False, pictures=0.0, stage=0):
+    """(messages, tools, thinking) for training; `pictures`: the share of chats that show one; `stage`: of MIXTURES."""
+    mixture = MIXTURES[stage]
     while True:
         turns = picture_skills.look(rng) if pictures and rng.random() < pictures else []
         if turns and rng.random() < 0.7:

@@ -122,8 +122,12 @@ def numbers(rng, held, sign):
             return a, b
 
 
-def sums(rng, held=False):
-    sign = "+" if rng.random() < 0.7 else "-"
+def difference(rng):
+    return sums(rng, sign="-")
+
+
+def sums(rng, held=False, sign=None):
+    sign = sign or ("+" if rng.random() < 0.7 else "-")
     a, b = numbers(rng, held, sign)
     if sign == "+":
         question = pick(rng, ["What is {a} + {b}?", "{a} + {b}", "{a}+{b}", "{a} + {b} = ?", "How much is {a} + {b}?", "What is {a} plus {b}?",

@@ -56,15 +56,15 @@ def with_rows(ids, marks):
 class Stream:
     """Endless batches of chats of about one length each; the same seed gives the same ones."""
 
-    def __init__(self, tokenizer, seed, longest, pictures=0.0, late=False):
+    def __init__(self, tokenizer, seed, longest, pictures=0.0, stage=0):
         self.rng = random.Random(seed)
         self.tokenizer, self.marks, self.longest = tokenizer, Marks(tokenizer), longest
-        self.pictures, self.late = pictures, late
+        self.pictures, self.stage = pictures, stage
         self.pool = []
 
     def document(self):
         while True:
-            messages, tools, thinking = chats.chat(self.rng, self.longest > USUAL, self.pictures, self.late)
+            messages, tools, thinking = chats.chat(self.rng, self.longest > USUAL, self.pictures, self.stage)
             ids = with_rows(self.tokenizer.encode(chats.render(messages, tools)), self.marks)
             if len(ids) <= self.longest:
                 return ids, learned(ids, self.marks, thinking), chats.pictures_of(messages)

@@ -31,16 +31,19 @@ MERGES = 502                 # with 256 bytes and ten markers 768 pieces
 TOKENS, PARTS = 512, 6       # of a part, parts of a step
 LONG, LONG_SHARE = 512, 0.07 # the last part of the run sees longer chats
 PICTURES_FROM, PICTURES = 4000, 0.2  # the step from which on chats show pictures, and the share of chats that do
-LATE_FROM = 4400             # the step from which on the mixture is chats.LATE
-WARM_UP, FALL, CLIP = 60, 0.4, 1.0    # steps; the share of the steps in which the rate falls; of a gradient's length
+LATE_FROM = 4400             # the step from which on the mixture is chats.LATE; behind the first fall it is chats.LAST
+WARM_UP, FALL, AGAIN, CLIP = 60, 0.4, 0.35, 1.0   # steps; the share of the steps in which the rate falls; of the peak; of a gradient's length
 PEAK, BETAS = 3e-3, (0.9, 0.98)       # AdamW: the embedding and the norms
 MATRIX_PEAK, MOMENTUM, DECAY = 0.025, 0.95, 0.02   # Muon: all other matrices
 BLOCK = 50                   # steps between checkpoints; each block's data has a seed of its own
 WORKERS = 2
 
 
-def rate(step, steps):
-    """The share of the peak rate: up in a line, flat, down in a line to 0. Flat, so that a run may still get shorter or longer on its way."""
+def rate(step, steps, again):
+    """The share of the peak rate: up in a line, flat, down in a line to 0. Flat, so that a run may still get shorter or longer on its way. Then
+    `again` steps more, from AGAIN down to 0: what a first fall leaves unlearned."""
+    if step >= steps:
+        return AGAIN * (steps + again - step) / again
     return min(1, (step + 1) / WARM_UP, (steps - step) / (FALL * steps))
 
 
@@ -183,10 +186,12 @@ def work(rank, arguments, shared, counts, update, barrier, taken):
     started, used, begun, losses, learned, seen = time.time(), time.process_time(), step, 0.0, 0, 0
     data = None
     long_from = int(arguments.steps * (1 - LONG_SHARE)) // BLOCK * BLOCK
-    while step < arguments.steps:
+    last = arguments.steps + arguments.again
+    while step < last:
         if data is None or step % BLOCK == 0:
-            data = stream.Stream(words, f"{SEED} {step // BLOCK}", LONG if step >= long_from else stream.USUAL, PICTURES if step >= PICTURES_FROM else 0.0,
-                                 step >= LATE_FROM)
+            long = long_from <= step < arguments.steps or step >= last - BLOCK
+            stage = 2 if step >= arguments.steps else int(step >= LATE_FROM)
+            data = stream.Stream(words, f"{SEED} {step // BLOCK}", LONG if long else stream.USUAL, PICTURES if step >= PICTURES_FROM else 0.0, stage)
             if encoder is None and step >= PICTURES_FROM:
                 encoder = load_encoder(arguments.folder)
         flat.gradient.zero_()
@@ -209,15 +214,15 @@ def work(rank, arguments, shared, counts, update, barrier, taken):
             gradient.mul_(CLIP / norm)
         flat.turn(gradient, update)
         barrier.wait()
-        flat.step(gradient, update, step, rate(step, arguments.steps))
+        flat.step(gradient, update, step, rate(step, arguments.steps, arguments.again))
         step += 1
         losses, learned, seen = losses + float(total[0]), learned + float(total[1]), seen + int(total[2])
         if rank == 0 and step % 25 == 0:
             spent, cpu = time.time() - started, time.process_time() - used
             log.write(f"step {step} loss {losses / learned:.4f} norm {norm:.2f} {seen / spent:.0f} tokens/s {seen / cpu / WORKERS:.0f} per cpu-s "
-                      f"left {(arguments.steps - step) * spent / (step - begun) / 60:.1f} min\n")
+                      f"left {(last - step) * spent / (step - begun) / 60:.1f} min\n")
             losses, learned = 0.0, 0
-        if rank == 0 and (step % BLOCK == 0 or step == arguments.steps):
+        if rank == 0 and (step % BLOCK == 0 or step == last):
             torch.save({"step": step, "values": flat.values, "mean": flat.mean, "square": flat.square}, checkpoint + ".new")
             os.rename(checkpoint + ".new", checkpoint)
             if arguments.check and step % arguments.check == 0:
@@ -228,6 +233,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder")
     parser.add_argument("--steps", type=int, default=5700)
+    parser.add_argument("--again", type=int, default=750, help="steps more after the first fall of the rate")
     parser.add_argument("--check", type=int, default=400, help="steps between looks at held-out rows; 0: none")
     arguments = parser.parse_args()
     os.makedirs(arguments.folder, exist_ok=True)
