@@ -4,6 +4,7 @@
 #include <charconv>
 #include <optional>
 
+#include "protocol/layer_split.hpp"
 #include "protocol/lines.hpp"
 
 namespace vigil::engine {
@@ -44,6 +45,19 @@ Result<void> apply(Options& options, std::string_view flag, std::string_view val
   if (flag == "--cache-mib") return take(-1, int64_t{1} << 26, [&](int64_t n) { options.runtime.cache_mib = n; });
   if (flag == "--backend") {
     options.runtime.backend.backend = std::string(value);  // judged where the backends are known
+    return {};
+  }
+  if (flag == "--gpu-layers") return take(-1, 100'000, [&](int64_t n) { options.runtime.gpu_layers = n; });
+  if (flag == "--gpu-reserve-mib") return take(-1, int64_t{1} << 26, [&](int64_t n) { options.runtime.gpu_reserve_mib = n; });
+  if (flag == "--layer-split") {
+    Result<std::vector<double>> shares = protocol::parse_layer_split(value);
+    if (!shares) return Error{"--layer-split " + shares.error()};
+    options.runtime.layer_split = std::move(*shares);
+    return {};
+  }
+  if (flag == "--cuda-graphs") {
+    if (value != "on" && value != "off") return Error{"--cuda-graphs '" + std::string(value) + "' is not on or off"};
+    options.runtime.backend.gpu.graphs = value == "on";
     return {};
   }
   if (flag == "--kv-type") {

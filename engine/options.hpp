@@ -16,7 +16,7 @@ inline constexpr int64_t default_draft_guesses = 8;  // most at once, when a dra
 
 struct Options {
   std::string model;                 // path of a GGUF file
-  schedule::RuntimeOptions runtime;  // --context, --threads, --backend, --kv-type, --slots, --cache-mib, --speculate, --draft-model
+  schedule::RuntimeOptions runtime;  // --context, --threads, --backend, --kv-type, --slots, --cache-mib, --speculate, --draft-model, --gpu-layers, --layer-split and the like
   double step_ms = 500;              // how long a prefill chunk should take
   int64_t beat_ms = 1000;            // between two BEAT lines while a request is active
 };
@@ -27,6 +27,7 @@ Result<Options> parse_options(std::span<const std::string_view> arguments);
 inline constexpr std::string_view usage_text =
     "usage: vigil-engine --model FILE.gguf [--context N] [--threads N] [--backend auto|cpu|cuda] [--kv-type f16|f32|q8_0|q4_0] [--step-ms N] [--slots N]\n"
     "                    [--cache-mib N] [--speculate N] [--draft-model FILE.gguf] [--beat-ms N]\n"
+    "                    [--gpu-layers N] [--layer-split N,N] [--gpu-reserve-mib N] [--cuda-graphs on|off]\n"
     "Reads commands (GEN, EMB, STOP, QUIT) on stdin and answers on stdout; docs/line-protocol.md has the lines.\n"
     "  --context N   tokens; 0 = the largest up to the trained one that fits into 80 % of the available memory (default)\n"
     "  --threads N   0 = one per core that the process may use, one for models under 16 MiB (default)\n"
@@ -36,6 +37,10 @@ inline constexpr std::string_view usage_text =
     "                (default), -1 = nothing is kept\n"
     "  --speculate N guess at most N tokens ahead, 0 to 64, from what the text repeats; 0 = off (default). The answers are the same\n"
     "  --draft-model FILE  a smaller model of the same vocabulary that guesses where the text repeats nothing; --speculate is 8 then if it is not given\n"
+    "  --gpu-layers N  the last N layers are on GPUs and the others on the CPU; -1 = as many as fit, with --backend cuda all (default), 0 = none\n"
+    "  --layer-split 3,1  shares of several GPUs, in their order; without it one GPU if the model fits on it, else all by what is free\n"
+    "  --gpu-reserve-mib N  what stays free of each GPU; -1 = 5 % of what is free (default)\n"
+    "  --cuda-graphs on|off  on = steps that come again and again are given to the GPU as recorded (default); off = op by op\n"
     "  --step-ms N   about how long a prompt chunk takes, 1 to 60000 (default 500)\n"
     "  --beat-ms N   between two beats while a request is active, 10 to 3600000 (default 1000)\n";
 

@@ -137,7 +137,7 @@ class Server {
                                            {"draft_scratch_mib", mib(draft->model().scratch_bytes())}});
     }
     say(std::move(info));
-    for (const std::string& note : runtime.backend().notes()) say(protocol::Info{{{"note", note}}});
+    tell_notes(runtime.backend());
     protocol::Ready ready;
     ready.context = runtime.context();
     ready.stop = ready.ids = ready.logprobs = ready.embeddings = true;
@@ -153,10 +153,16 @@ class Server {
       output_.line({tag, std::move(event)});
     });
     while (queue_.wait()) {
-      do scheduler.step();
-      while (!scheduler.idle() && !queue_.closed());
+      do {
+        scheduler.step();
+        tell_notes(runtime.backend());
+      } while (!scheduler.idle() && !queue_.closed());
       if (runtime.speculate() > 0) tell(scheduler.tally());
     }
+  }
+
+  void tell_notes(const compute::Backend& backend) {
+    for (; notes_told_ < backend.notes().size(); ++notes_told_) say(protocol::Info{{{"note", backend.notes()[notes_told_]}}});
   }
 
   // How guessing has fared since the start: whoever chose the flags wants to know.
@@ -296,6 +302,7 @@ class Server {
   Output output_;
   schedule::RequestQueue queue_;
   std::atomic<bool> ending_{false};
+  size_t notes_told_ = 0;
   std::unique_ptr<schedule::Runtime> runtime_;       // lives until the reader has ended: it asks for the tokens' texts
   std::optional<sample::GrammarCompiler> grammars_;  // made before vocabulary_ says so, then the reader's
   std::atomic<int64_t> vocabulary_{0}, context_{0};  // 0 until loaded

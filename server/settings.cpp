@@ -51,7 +51,9 @@ std::vector<std::string> engine_args(const config::Config& config, const std::st
   std::vector<std::string> args;
   if (whose == Ownership::own) {
     args = {"--model", model, "--context", std::to_string(engine.context), "--threads", std::to_string(engine.threads),
-            "--backend", engine.gpu_layers == 0 ? "cpu" : engine.backend, "--kv-type", engine.kv_type, "--step-ms", std::to_string(engine.step_ms)};
+            "--backend", engine.backend, "--kv-type", engine.kv_type, "--step-ms", std::to_string(engine.step_ms)};
+    if (engine.gpu_layers >= 0) args.insert(args.end(), {"--gpu-layers", std::to_string(engine.gpu_layers)});
+    if (!engine.layer_split.empty()) args.insert(args.end(), {"--layer-split", engine.layer_split});
     if (engine.cache_mib != 0) args.insert(args.end(), {"--cache-mib", std::to_string(engine.cache_mib)});
     if (engine.slots > 0) args.insert(args.end(), {"--slots", std::to_string(engine.slots)});
   }

@@ -30,17 +30,20 @@ Result<std::unique_ptr<Backend>> make_cpu_backend(const BackendOptions& options)
 
 }  // namespace
 
+Result<GpuSource> open_gpus(const BackendOptions& options) { return options.gpus ? options.gpus() : cuda::open_module(options.module_folders); }
+
 Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options) {
   if (options.make) return options.make();
   if (options.backend == "cpu" || options.backend == "reference") return make_cpu_backend(options);
   if (options.backend != "auto" && options.backend != "cuda") {
     return Error{"--backend " + options.backend + " is unknown; use auto, cpu, cuda or reference"};
   }
-  Result<std::unique_ptr<Backend>> on_device = cuda::open_module(options.module_folders);
+  const Result<GpuSource> gpus = open_gpus(options);
+  Result<std::unique_ptr<Backend>> on_device = gpus ? gpus->make(options.gpu) : Result<std::unique_ptr<Backend>>(Error{gpus.error()});
   if (on_device) return on_device;
   if (options.backend == "cuda") return Error{"--backend cuda: " + on_device.error() + "; --backend auto or cpu computes on the CPU"};
   Result<std::unique_ptr<Backend>> on_cpu = make_cpu_backend(options);
-  if (on_cpu && !options.module_folders.empty()) (*on_cpu)->add_note("computing on the CPU: " + on_device.error());
+  if (on_cpu && (options.gpus || !options.module_folders.empty())) (*on_cpu)->add_note("computing on the CPU: " + on_device.error());
   return on_cpu;
 }
 

@@ -37,6 +37,23 @@ class DeviceLost : public std::runtime_error {
 // An aborted run has written nothing that counts: the caller must not advance a committed length.
 enum class RunOutcome { finished, aborted };
 
+// Runs of one kind issue the very same ops with the same arguments; what differs is only what was uploaded and what the buffers hold. So a backend may
+// keep how such a run is done, and do the next one without asking `forward`.
+struct RunKind {
+  const void* model = nullptr;  // whose forward pass it is; null = of no kind
+  int64_t rows = 0, scores = 0, hidden = 0;
+  int64_t first_op = 0, ops = 0;  // of a pass that is cut into several runs: where this one begins, and how long it is
+  bool operator==(const RunKind&) const = default;
+};
+
+// What a backend of several places has in one of them.
+struct MemoryShare {
+  std::string name;
+  std::optional<uint64_t> own;            // as Backend::own_memory()
+  uint64_t weights = 0, buffers = 0;      // bytes: of bound tensors as files have them, of activations
+  int64_t kv_layers = 0, state_layers = 0;  // whose caches are to be here
+};
+
 // A backend with memory of its own throws DeviceLost, from any of its functions, when that device fails.
 class Backend {
  public:
@@ -57,13 +74,23 @@ class Backend {
   virtual bool prepare(const std::function<bool(double)>& progress, const std::function<void(std::span<const std::byte>)>& release) = 0;
   // `axes`: one for each frequency, or empty.
   virtual Rope bind_rope(RopeKind kind, std::span<const double> frequencies, double magnitude = 1, std::span<const uint8_t> axes = {}) = 0;
+  // Bytes that a bound weight takes in memory of the backend's own.
+  virtual uint64_t bytes_kept(gguf::TensorType type, int64_t rows, int64_t cols, WeightUse use) const {
+    (void)type, (void)rows, (void)cols, (void)use;
+    return 0;
+  }
   // Not cleared; pages that are never written stay without memory.
   virtual Result<Buffer> allocate(int64_t floats) = 0;
+  // Shows the forward pass of the model that was bound, with caches that have shapes alone, before any is allocated: a backend of several places learns
+  // from it in which one each layer's caches belong. Computes nothing.
+  virtual void learn(const std::function<void(Ops&)>& forward) { (void)forward; }
   virtual Result<KvCache> allocate_kv(const KvShape& shape) = 0;
   virtual Result<StateCache> allocate_states(const StateShape& shape) = 0;
 
   // Bytes that what is bound and allocated now and caches may take together, when that is not the machine's memory but the backend's own.
   virtual std::optional<uint64_t> own_memory() { return std::nullopt; }
+  // The same by places, where a backend has several; empty where it has one.
+  virtual std::vector<MemoryShare> memory_shares() { return {}; }
   // Takes the memory that the largest step needs beside its buffers, so that no later run can lack it: `forward` is that step, after an upload() of
   // the largest StepData. Computes nothing.
   virtual Result<void> reserve(const std::function<void(Ops&)>& forward) {
@@ -78,20 +105,34 @@ class Backend {
   }
 
   virtual void upload(StepData& step) = 0;  // before the run that it is for
-  virtual RunOutcome run(const std::function<void(Ops&)>& forward) = 0;
+  virtual RunOutcome run(const std::function<void(Ops&)>& forward, const RunKind& kind) = 0;
+  RunOutcome run(const std::function<void(Ops&)>& forward) { return run(forward, RunKind{}); }
   virtual void read(Buffer from, int64_t offset, std::span<float> out) = 0;
   virtual void write(Buffer to, int64_t offset, std::span<const float> values) = 0;  // between runs
   // How many of a row's best scores it is to pick for the host (Ops::pick_best), which then reads no more where these are enough; 0 where reading all of
   // them costs nothing.
   virtual int64_t picks() const { return 0; }
 
-  Control& control() { return control_; }
+  Control& control() { return *control_; }
+  // From now on it is aborted and counts together with another one, which it computes a part for.
+  void count_with(const Backend& whole) { control_ = whole.control_; }
 
  protected:
-  Control control_;
+  std::shared_ptr<Control> control_ = std::make_shared<Control>();
 
  private:
   std::vector<std::string> notes_;
+};
+
+struct GpuOptions {
+  int device = 0;      // of those that can be used
+  bool graphs = true;  // steps that come again and again are recorded once and replayed; else every op is launched by itself
+};
+
+// Where backends on GPUs come from.
+struct GpuSource {
+  int count = 0;  // of devices that can be used, at least one
+  std::function<Result<std::unique_ptr<Backend>>(const GpuOptions&)> make;
 };
 
 // "auto" for the best there is, "cpu", "cuda", or "reference" for the readable one that the others are measured by. `threads` 0 = one for each core
@@ -100,9 +141,14 @@ struct BackendOptions {
   std::string backend = "auto";
   int threads = 0;
   std::vector<std::string> module_folders = {};  // where the CUDA module is looked for (cuda_module.hpp); none = there is none, which is worth no note
+  GpuOptions gpu = {};
+  // In place of the CUDA module: how tests have devices of their own.
+  std::function<Result<GpuSource>()> gpus = {};
   // In place of the backend that the name stands for: how tests run whole models on a backend of their own.
   std::function<Result<std::unique_ptr<Backend>>()> make = {};
 };
 Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options);
+// The GPUs of this machine; an error says why there are none.
+Result<GpuSource> open_gpus(const BackendOptions& options);
 
 }  // namespace vigil::compute

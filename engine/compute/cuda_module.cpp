@@ -18,7 +18,7 @@ std::vector<std::string> module_folders() {
   return {folder, folder + "/../libexec/vigil", folder + "/../lib/vigil"};
 }
 
-Result<std::unique_ptr<Backend>> open_module(const std::vector<std::string>& folders) {
+Result<GpuSource> open_module(const std::vector<std::string>& folders) {
   std::string looked;
   for (const std::string& folder : folders) {
     const std::string path = folder + "/" + module_file;
@@ -39,7 +39,9 @@ Result<std::unique_ptr<Backend>> open_module(const std::vector<std::string>& fol
       return Error{path + " is of another build (interface " + std::to_string(module->interface_number) + ", version " + module->version +
                    "; this engine has interface " + std::to_string(module_interface) + ", version " VIGIL_VERSION "): install both from one build"};
     }
-    return module->make();
+    const Result<int> count = module->device_count();
+    if (!count) return Error{count.error()};
+    return GpuSource{*count, module->make};
   }
   return Error{std::string("no CUDA module: ") + module_file + " is not in " + (looked.empty() ? "any folder" : looked) + " (built with -DVIGIL_CUDA=ON)"};
 }

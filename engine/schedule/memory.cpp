@@ -94,8 +94,8 @@ Result<int64_t> fit_context(int64_t asked, int64_t trained, const MemoryNeed& ne
   const uint64_t draft = need.draft.fixed + std::min(kv_blocks, most_drafted) * need.draft.kv_block;
   return Error{"does not fit into memory: weights " + mib(need.weights) + " + scratch " + mib(need.scratch) + " + KV cache " +
                mib(kv_blocks * need.kv_block) + " for a context of " + std::to_string(asked > 0 ? asked : compute::kv_block_positions) +
-               (draft > 0 ? " + draft model " + mib(draft) : std::string()) + ", but " + std::to_string(percent) + " % of the available " +
-               mib(available) + " is " + mib(budget) +
+               (draft > 0 ? " + draft model " + mib(draft) : std::string()) + ", but " +
+               (percent < 100 ? std::to_string(percent) + " % of the available " + mib(available) + " is " + mib(budget) : mib(budget) + " are there for it") +
                (asked > 0 && fitting_blocks > 0
                     ? "; a context of " + std::to_string(fitting_blocks * static_cast<uint64_t>(compute::kv_block_positions)) + " would fit"
                     : std::string())};
@@ -143,6 +143,41 @@ Result<CachePlan> plan_caches(const CacheWish& wish, const MemoryNeed& need, uin
   plan.blocks += parked;
   plan.parked_blocks = wish.cache_mib > 0 ? std::max<int64_t>(1, parked) : plan.blocks;
   return plan;
+}
+
+Result<CachePlan> plan_caches(const CacheWish& wish, std::span<const PlaceMemory> places) {
+  uint64_t all_kv = 0;
+  for (const PlaceMemory& place : places) all_kv += place.need.kv_block;
+  CacheWish shared = wish;
+  std::optional<CachePlan> least;
+  std::optional<int64_t> states;
+  // The first round finds the context that all places have room for, the second what they have beside that.
+  for (const bool knows_context : {false, true}) {
+    if (knows_context) shared.context = least->context;
+    least.reset();
+    states.reset();
+    for (const PlaceMemory& place : places) {
+      CacheWish mine = shared;
+      if (wish.cache_mib > 0 && all_kv > 0) {
+        mine.cache_mib = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(wish.cache_mib) * static_cast<double>(place.need.kv_block) / static_cast<double>(all_kv)));
+      }
+      const Result<CachePlan> plan = plan_caches(mine, place.need, place.available, place.percent);
+      if (!plan) return Error{(place.name.empty() ? "" : place.name + ": ") + plan.error()};
+      if (place.need.state > 0) states = std::min(states.value_or(plan->states), plan->states);  // a place without states has no say in them
+      if (!least) {
+        least = *plan;
+        continue;
+      }
+      least->context = std::min(least->context, plan->context);
+      least->blocks = std::min(least->blocks, plan->blocks);
+      least->parked_blocks = std::min(least->parked_blocks, plan->parked_blocks);
+      least->draft_blocks = std::max(least->draft_blocks, plan->draft_blocks);  // only one of them has a draft model
+    }
+  }
+  if (!least) return Error{"no place to plan for"};
+  least->states = states.value_or(0);
+  least->draft_blocks = std::min(least->draft_blocks, least->blocks);
+  return *least;
 }
 
 }  // namespace vigil::schedule

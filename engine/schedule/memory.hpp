@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "protocol/result.hpp"
@@ -24,8 +25,8 @@ struct MemoryNeed {
   uint64_t state = 0;                 // bytes of one recurrent state; 0 = the model has none
   DraftNeed draft = {};
 };
-// At most this share of the available memory is planned for: of the machine's, which others use too, or of a device's own.
-inline constexpr uint64_t memory_percent = 80, device_memory_percent = 95;
+// At most this share of the machine's available memory is planned for: others use it too.
+inline constexpr uint64_t memory_percent = 80;
 
 // The context to run with. `asked` 0 = the largest up to `trained` that fits; a context that was asked for and does not fit is an error
 // with the numbers, as is a model that does not fit at all. `available` 0 = unknown: everything fits.
@@ -45,5 +46,14 @@ struct CachePlan {
 };
 // Where the contexts of all slots do not fit, they share what does: a conversation that finds no room waits for another's end.
 Result<CachePlan> plan_caches(const CacheWish& wish, const MemoryNeed& need, uint64_t available, uint64_t percent = memory_percent);
+
+// A model in several places: what of it is in each, and what there is.
+struct PlaceMemory {
+  std::string name;
+  MemoryNeed need;
+  uint64_t available = 0, percent = memory_percent;
+};
+// One plan that holds in every place. An error names the place.
+Result<CachePlan> plan_caches(const CacheWish& wish, std::span<const PlaceMemory> places);
 
 }  // namespace vigil::schedule

@@ -57,37 +57,43 @@ size_t bytes_of(const model::Files& files) {
 
 }  // namespace
 
+compute::StepLimits largest_step(const RuntimeOptions& options) {
+  const int64_t sampled = options.slots * (1 + options.speculate);
+  return {options.step_rows + sampled, std::max(options.outputs, sampled), options.slots, 0};
+}
+
 Result<std::unique_ptr<Runtime>> Runtime::make(const model::Files& files, const RuntimeOptions& options, const Progress& progress,
                                                const Release& release, const model::Files* draft) {
   if (Result<void> known = model::check_architecture(files.metadata()); !known) return Error{known.error()};
-  compute::BackendOptions backend_options = options.backend;
+  RuntimeOptions mine = options;
   const size_t bytes = bytes_of(files) + (draft != nullptr ? bytes_of(*draft) : 0);
-  if (backend_options.threads == 0 && bytes < one_thread_bytes) backend_options.threads = 1;
-  Result<std::unique_ptr<compute::Backend>> backend = compute::make_backend(backend_options);
-  if (!backend) return Error{backend.error()};
-  const bool may_go_on_without_gpu = backend_options.backend == "auto" && (*backend)->on_gpu();
-  Result<std::unique_ptr<Runtime>> made = make_unread(files, options, std::move(*backend), draft);
+  if (mine.backend.threads == 0 && bytes < one_thread_bytes) mine.backend.threads = 1;
+  Result<ModelPlaces> places = make_places(files, mine, largest_step(mine), draft);
+  if (!places) return Error{places.error()};
+  const bool may_go_on_without_gpu = mine.backend.backend == "auto" && places->model->on_gpu();
+  Result<std::unique_ptr<Runtime>> made = make_unread(files, mine, *places, draft);
   if (!made && may_go_on_without_gpu) {
-    backend_options.backend = "cpu";
-    backend_options.make = {};
-    backend = compute::make_backend(backend_options);
-    if (!backend) return Error{backend.error()};
-    (*backend)->add_note("computing on the CPU, the GPU cannot have the model: " + made.error());
-    made = make_unread(files, options, std::move(*backend), draft);
+    places = ModelPlaces{};  // their memory goes first
+    mine.backend.backend = "cpu";
+    mine.backend.make = {};
+    places = make_places(files, mine, largest_step(mine), draft);
+    if (!places) return Error{places.error()};
+    places->model->add_note("computing on the CPU, the GPU cannot have the model: " + made.error());
+    made = make_unread(files, mine, *places, draft);
   }
   if (made && !(*made)->backend_->prepare(progress, release)) return Error{"the load was stopped"};
   return made;
 }
 
-Result<std::unique_ptr<Runtime>> Runtime::make_unread(const model::Files& files, const RuntimeOptions& options, std::shared_ptr<compute::Backend> backend,
+Result<std::unique_ptr<Runtime>> Runtime::make_unread(const model::Files& files, const RuntimeOptions& options, const ModelPlaces& places,
                                                       const model::Files* draft) {
-  Result<std::unique_ptr<Runtime>> made = bind(files, options, std::move(backend));
+  Result<std::unique_ptr<Runtime>> made = bind(files, options, places.model);
   if (!made) return Error{made.error()};
   Runtime& runtime = **made;
   if (draft != nullptr && runtime.speculate() > 0) {
-    if (Result<void> bound = runtime.bind_draft(files, *draft); !bound) return Error{"draft model " + options.draft_model + ": " + bound.error()};
+    if (Result<void> bound = runtime.bind_draft(files, *draft, places.draft); !bound) return Error{"draft model " + options.draft_model + ": " + bound.error()};
   }
-  if (Result<void> planned = runtime.plan_memory(); !planned) return Error{planned.error()};
+  if (Result<void> planned = runtime.plan_memory(places.draft_share); !planned) return Error{planned.error()};
   for (Runtime* each : {&runtime, runtime.draft()}) {
     if (each == nullptr) continue;
     Result<void> room = each->make_caches();
@@ -108,8 +114,7 @@ Result<std::unique_ptr<Runtime>> Runtime::bind(const model::Files& files, const 
   std::unique_ptr<Runtime> runtime(new Runtime);
   runtime->options_ = options;
   runtime->backend_ = std::move(backend);
-  const compute::StepLimits limits{runtime->most_rows(), runtime->most_outputs(), options.slots, 0};
-  Result<std::unique_ptr<model::Model>> model = model::make_model(files, *runtime->backend_, limits);
+  Result<std::unique_ptr<model::Model>> model = model::make_model(files, *runtime->backend_, largest_step(options));
   if (!model) return Error{model.error()};
   runtime->model_ = std::move(*model);
   if (runtime->model_->state_shape().layers > 0 && options.speculate > 0) {
@@ -117,16 +122,19 @@ Result<std::unique_ptr<Runtime>> Runtime::bind(const model::Files& files, const 
     runtime->backend_->add_note("guessing ahead is off: the recurrent state of " + runtime->model_->config().architecture +
                                 " cannot be cut back behind a wrong guess");
   }
+  const model::Model& made = *runtime->model_;
+  const compute::Caches shapes{{runtime->kv_shape(), nullptr}, {made.state_shape(), nullptr}};
+  runtime->backend_->learn([&](compute::Ops& ops) { made.forward(ops, shapes, 1, {1, 0}); });
   return runtime;
 }
 
-Result<void> Runtime::bind_draft(const model::Files& files, const model::Files& draft) {
+Result<void> Runtime::bind_draft(const model::Files& files, const model::Files& draft, std::shared_ptr<compute::Backend> backend) {
   if (Result<void> same = check_same_vocabulary(files, draft); !same) return same;
   RuntimeOptions options = options_;
   options.speculate = 0;
   options.outputs = 1;
   options.step_rows = std::max(options_.step_rows, options_.slots * (1 + options_.speculate));  // it reads what was guessed, and what came of it
-  Result<std::unique_ptr<Runtime>> bound = bind(draft, options, backend_);
+  Result<std::unique_ptr<Runtime>> bound = bind(draft, options, std::move(backend));
   if (!bound) return Error{bound.error()};
   const model::Model& model = (*bound)->model();
   if (model.state_shape().layers > 0) {
@@ -141,16 +149,30 @@ compute::KvShape Runtime::kv_shape() const {
   return {options_.kv_type, model_->kv_layers(), config.kv_heads, config.head_dim, plan_.blocks};
 }
 
-Result<void> Runtime::plan_memory() {
+Result<void> Runtime::plan_memory(size_t draft_share) {
   const model::Config& config = model_->config();
   MemoryNeed need{model_->weight_bytes(), model_->scratch_bytes(), kv_shape().block_bytes(), model_->state_shape().slot_bytes()};
+  DraftNeed draft;
   if (draft_) {
     const model::Model& model = draft_->model();
-    need.draft = {model.weight_bytes() + model.scratch_bytes(), draft_->kv_shape().block_bytes(), blocks_for(model.config().trained_context)};
+    draft = {model.weight_bytes() + model.scratch_bytes(), draft_->kv_shape().block_bytes(), blocks_for(model.config().trained_context)};
   }
-  const std::optional<uint64_t> own = backend_->own_memory();
-  Result<CachePlan> plan = plan_caches({options_.context, config.trained_context, options_.slots, options_.cache_mib}, need,
-                                       own.value_or(options_.available_bytes), own ? device_memory_percent : memory_percent);
+  std::vector<PlaceMemory> places;
+  const auto add = [&](const std::string& name, const MemoryNeed& mine, std::optional<uint64_t> own) {
+    const uint64_t reserve = options_.gpu_reserve_mib < 0 ? own.value_or(0) / 100 * gpu_reserve_percent : static_cast<uint64_t>(options_.gpu_reserve_mib) << 20;
+    if (own) places.push_back({name, mine, std::max<uint64_t>(1, *own - std::min(*own, reserve)), 100});
+    else places.push_back({name, mine, options_.available_bytes, memory_percent});
+  };
+  const std::vector<compute::MemoryShare> shares = backend_->memory_shares();
+  for (size_t i = 0; i < shares.size(); ++i) {
+    const compute::MemoryShare& share = shares[i];
+    const auto part = [](uint64_t bytes, int64_t layers, int64_t of) { return of > 0 ? bytes / static_cast<uint64_t>(of) * static_cast<uint64_t>(layers) : 0; };
+    add(share.name, {share.weights, share.buffers, part(need.kv_block, share.kv_layers, kv_shape().layers), part(need.state, share.state_layers, model_->state_shape().layers),
+                     i == draft_share ? draft : DraftNeed{}}, share.own);
+  }
+  need.draft = draft;
+  if (shares.empty()) add("", need, backend_->own_memory());
+  Result<CachePlan> plan = plan_caches({options_.context, config.trained_context, options_.slots, options_.cache_mib}, places);
   if (!plan) return Error{plan.error()};
   plan_ = *plan;
   if (draft_) draft_->plan_ = {std::min(plan_.context, draft_->model().config().trained_context), plan_.draft_blocks};
@@ -246,7 +268,8 @@ compute::RunOutcome Runtime::step(std::span<Part> parts) {
     rows += count;
   }
   backend_->upload(step_);
-  const compute::RunOutcome outcome = backend_->run([&](compute::Ops& ops) { model_->forward(ops, caches_, rows, {scores, hidden}); });
+  const auto forward = [&](compute::Ops& ops) { model_->forward(ops, caches_, rows, {scores, hidden}); };
+  const compute::RunOutcome outcome = backend_->run(forward, {model_.get(), rows, scores, hidden});
   picked_.clear();
   if (outcome == compute::RunOutcome::finished) read_picked(scores);
   return outcome;

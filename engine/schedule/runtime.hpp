@@ -18,6 +18,8 @@
 #include "engine/sample/sampler.hpp"
 #include "engine/sample/token_trie.hpp"
 #include "engine/schedule/memory.hpp"
+#include "engine/schedule/model_places.hpp"
+#include "engine/schedule/placement.hpp"
 #include "engine/schedule/pictures.hpp"
 
 namespace vigil::schedule {
@@ -25,6 +27,9 @@ namespace vigil::schedule {
 struct RuntimeOptions {
   int64_t context = 0;       // tokens; 0 = the largest up to the trained one that fits
   compute::BackendOptions backend;
+  int64_t gpu_layers = -1;   // the last so many layers are on GPUs, where the backend may be one: -1 = as many as fit, with "cuda" all
+  std::vector<double> layer_split;  // shares of several GPUs, in their order; empty = one if the model fits on it, else by what is free
+  int64_t gpu_reserve_mib = -1;     // what stays free of each GPU; -1 = gpu_reserve_percent of what is free
   compute::KvType kv_type = compute::KvType::f16;
   int64_t slots = 1;         // sequences that run at once
   int64_t speculate = 0;     // most tokens that a sequence may guess ahead in a step; nothing for models with recurrent state
@@ -47,6 +52,9 @@ struct Part {
   bool hidden = false;              // the last hidden state of each token is wanted
   int64_t first_score = 0, first_hidden = 0;  // set by the step: where read_scores and read_hidden find them
 };
+
+// Rows, outputs and sequences of the largest step.
+compute::StepLimits largest_step(const RuntimeOptions& options);
 
 class Runtime {
  public:
@@ -97,14 +105,14 @@ class Runtime {
  private:
   Runtime() = default;
   // All of a load but the reading of the weights' bytes.
-  static Result<std::unique_ptr<Runtime>> make_unread(const model::Files& files, const RuntimeOptions& options, std::shared_ptr<compute::Backend> backend,
+  static Result<std::unique_ptr<Runtime>> make_unread(const model::Files& files, const RuntimeOptions& options, const ModelPlaces& places,
                                                       const model::Files* draft);
   static Result<std::unique_ptr<Runtime>> bind(const model::Files& files, const RuntimeOptions& options, std::shared_ptr<compute::Backend> backend);
-  Result<void> bind_draft(const model::Files& files, const model::Files& draft);
-  Result<void> plan_memory();
+  Result<void> bind_draft(const model::Files& files, const model::Files& draft, std::shared_ptr<compute::Backend> backend);
+  Result<void> plan_memory(size_t draft_share);
   compute::KvShape kv_shape() const;
-  int64_t most_rows() const { return options_.step_rows + options_.slots * (1 + options_.speculate); }     // of a step
-  int64_t most_outputs() const { return std::max(options_.outputs, options_.slots * (1 + options_.speculate)); }
+  int64_t most_rows() const { return largest_step(options_).rows; }
+  int64_t most_outputs() const { return largest_step(options_).outputs; }
   void read_picked(int64_t scores);
   void fill_row(size_t row, TokenId id, int64_t position, const Pictures* pictures, int64_t& picture_rows);
   Result<void> make_caches();
@@ -112,7 +120,7 @@ class Runtime {
   RuntimeOptions options_;
   CachePlan plan_;
   std::vector<gguf::Mapping> mappings_;
-  std::shared_ptr<compute::Backend> backend_;  // the draft model's too
+  std::shared_ptr<compute::Backend> backend_;  // the draft model's too, or one of its places is
   std::unique_ptr<model::Model> model_;
   std::unique_ptr<cache::Pools> pools_;
   compute::Caches caches_;

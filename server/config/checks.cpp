@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "protocol/layer_split.hpp"
 #include "protocol/lines.hpp"
 #include "server/config/values.hpp"
 
@@ -80,15 +81,14 @@ struct Checker {
     }
   }
 
-  // A model is on the GPU whole or not at all, and on one GPU: another wish must not be passed over in silence.
-  void layers_are_in_one_place() {
+  // What cannot be both must not be passed over in silence.
+  void layers_have_a_place() {
     const Engine& engine = config.engine;
-    if (engine.gpu_layers > 0) {
-      mistake("engine.gpu_layers: " + std::to_string(engine.gpu_layers) +
-              " would split a model between GPU and CPU, which this version cannot; write -1 (all of it on the GPU, where there is one) or 0 (on the CPU)");
-    }
     if (engine.gpu_layers == 0 && engine.backend == "cuda") mistake("engine.gpu_layers: 0 keeps the model on the CPU, and engine.backend asks for cuda");
-    if (!engine.layer_split.empty()) mistake("engine.layer_split: this version computes on one GPU; leave it empty");
+    if (engine.gpu_layers > 0 && engine.backend == "cpu") {
+      mistake("engine.gpu_layers: " + std::to_string(engine.gpu_layers) + " layers are to be on the GPU, and engine.backend asks for cpu");
+    }
+    if (const auto shares = protocol::parse_layer_split(engine.layer_split); !shares) mistake("engine.layer_split: " + shares.error());
   }
 
   void limits_agree() {
@@ -143,7 +143,7 @@ void check_relations(const Config& config, const std::vector<std::string>& api_k
   checker.arguments_are_usable("engine.exe", config.engine.exe);
   checker.arguments_are_usable("vision.exe", config.vision.exe);
   checker.lists_are_usable();
-  checker.layers_are_in_one_place();
+  checker.layers_have_a_place();
   checker.limits_agree();
 }
 

@@ -1,57 +1,30 @@
 // The host's side of the CUDA backend on the emulated device: memory that runs out, a device that is absent, slow, broken or silent, weights on
 // their way to it, and an engine that ends with the reason.
 #include <catch2/catch.hpp>
-#include <unistd.h>
 
 #include <chrono>
 #include <cstring>
 #include <set>
 #include <string>
-#include <thread>
 
-#include "emulation_support.hpp"
 #include "engine/compute/cpu/dequantise.hpp"
-#include "engine/compute/cuda/backend.hpp"
 #include "engine/gguf/writer.hpp"
-#include "engine/serve.hpp"
+#include "tests/cuda_on_cpu/device_support.hpp"
 #include "tests/engine/model_support.hpp"
 
 using namespace vigil;
 using namespace vigil::compute;
 using Catch::Matchers::Contains;
+using vigil::testing::DeviceSetting;
 using vigil::testing::TinyLlama;
+using vigil::testing::device_options;
+using vigil::testing::on_device;
+using vigil::testing::some_floats;
 
 namespace {
 
-// The emulated device as a test wants it, and as it was afterwards.
-struct DeviceSetting {
-  const cuda_on_cpu::Device before = cuda_on_cpu::device;
-  ~DeviceSetting() { cuda_on_cpu::device = before; }
-};
-
-std::unique_ptr<Backend> on_device(cuda::Clock clock = std::chrono::steady_clock::now) {
-  auto backend = cuda::CudaBackend::make(std::move(clock));
-  REQUIRE(backend);
-  return std::move(*backend);
-}
-
 const auto go_on = [](double) { return true; };
 const auto keep = [](std::span<const std::byte>) {};
-
-std::vector<float> some_floats(size_t count) {
-  std::vector<float> values(count);
-  for (size_t i = 0; i < count; ++i) values[i] = static_cast<float>(static_cast<int>(i * 37 % 101) - 50) / 50;
-  return values;
-}
-
-schedule::RuntimeOptions device_options() {
-  schedule::RuntimeOptions options;
-  options.backend.backend = "cuda";
-  options.backend.make = [] { return cuda::CudaBackend::make(); };
-  options.step_rows = 16;
-  options.context = 128;
-  return options;
-}
 
 }  // namespace
 
@@ -71,7 +44,7 @@ TEST_CASE("without a device there is no backend, and the reason says what to do"
 TEST_CASE("memory that the device has not is an error with numbers, and the device works on") {
   const DeviceSetting setting;
   const auto backend = on_device();
-  cuda_on_cpu::device.memory_bytes = cuda_on_cpu::allocated_bytes() + (size_t{3} << 20);
+  cuda_on_cpu::device.memory_bytes[0] = cuda_on_cpu::allocated_bytes() + (size_t{3} << 20);
   const std::vector<float> values = some_floats(1 << 20);
   const std::vector<std::byte> bytes = gguf::f32_bytes(values);
   const std::string numbers = "device memory: 4.0 MiB wanted, 3.0 MiB free of";
@@ -112,7 +85,7 @@ TEST_CASE("a model that the device has no room for is refused before it is read,
   const size_t before = cuda_on_cpu::allocated_bytes();
   size_t least = 0;  // of the rooms in which it loads
   for (const size_t room : {size_t{200} << 10, size_t{600} << 10, size_t{1} << 20, size_t{2} << 20, size_t{8} << 20, size_t{64} << 20}) {
-    cuda_on_cpu::device.memory_bytes = before + room;
+    cuda_on_cpu::device.memory_bytes[0] = before + room;
     const auto runtime = vigil::testing::try_load(bytes, device_options());
     if (runtime) {
       least = least == 0 ? room : least;
@@ -138,7 +111,7 @@ TEST_CASE("auto takes a model to the CPU when the device has no room for it, and
     REQUIRE(on_gpu);
     CHECK((*on_gpu)->backend().on_gpu());
   }
-  cuda_on_cpu::device.memory_bytes = before + (size_t{200} << 10);
+  cuda_on_cpu::device.memory_bytes[0] = before + (size_t{200} << 10);
   const auto on_cpu = vigil::testing::try_load(bytes, options);
   REQUIRE(on_cpu);
   CHECK_FALSE((*on_cpu)->backend().on_gpu());
@@ -287,38 +260,14 @@ TEST_CASE("a copied KV block has every layer and head") {
 TEST_CASE("an engine whose device fails during a request says FATAL with the reason and ends") {
   const DeviceSetting setting;
   TinyLlama tiny;
-  const std::vector<std::byte> bytes = tiny.bytes();
-  const std::string path = "/tmp/vigil_cuda_fatal_" + std::to_string(::getpid());
-  FILE* const file = std::fopen(path.c_str(), "wb");
-  REQUIRE(file != nullptr);
-  REQUIRE(std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size());
-  std::fclose(file);
-  int to_engine[2], from_engine[2];
-  REQUIRE((::pipe(to_engine) == 0 && ::pipe(from_engine) == 0));
-  engine::Options options;
-  options.model = path;
-  options.runtime = device_options();
-  int status = -1;
-  std::thread engine([&] {
-    status = engine::serve(options, to_engine[0], from_engine[1], engine::AtEnd::return_to_caller);
-    ::close(from_engine[1]);
-  });
-  FILE* const lines = ::fdopen(from_engine[0], "r");
-  char line[4096];
   std::string seen;
-  while (std::fgets(line, sizeof line, lines) != nullptr) {
+  const int status = vigil::testing::run_engine(tiny.bytes(), device_options(), [&](std::string_view line) -> std::string {
     seen += line;
-    if (std::strncmp(line, "ERR", 3) == 0 || std::strncmp(line, "DONE", 4) == 0) REQUIRE(::write(to_engine[1], "QUIT\n", 5) == 5);  // this test has failed
-    if (std::strncmp(line, "READY", 5) != 0) continue;
+    if (line.starts_with("ERR") || line.starts_with("DONE")) return "QUIT\n";  // this test has failed
+    if (!line.starts_with("READY")) return "";
     cuda_on_cpu::device.sticky = cudaErrorIllegalAddress;
-    const std::string command = "GEN 5 1,2,3\n";
-    REQUIRE(::write(to_engine[1], command.data(), command.size()) == static_cast<ssize_t>(command.size()));
-  }
-  engine.join();
-  ::close(to_engine[0]);
-  ::close(to_engine[1]);
-  std::fclose(lines);
-  ::unlink(path.c_str());
+    return "GEN 5 1,2,3\n";
+  });
   CHECK(status == 1);
   CHECK_THAT(seen, Contains("backend=cuda%20"));
   CHECK_THAT(seen.substr(seen.find("READY")), Contains(" gpu"));

@@ -167,7 +167,7 @@ TEST_CASE("the device counts its memory and answers errors on demand") {
   using cuda_on_cpu::device;
   const cuda_on_cpu::Device before = device;
   const size_t used = cuda_on_cpu::allocated_bytes();
-  device.memory_bytes = used + 1000;
+  device.memory_bytes[0] = used + 1000;
   void* block = nullptr;
   CHECK(cudaMalloc(&block, 1001) == cudaErrorMemoryAllocation);
   CHECK(cudaGetLastError() == cudaErrorMemoryAllocation);

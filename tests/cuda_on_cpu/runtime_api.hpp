@@ -1,8 +1,12 @@
-// The part of the CUDA runtime API that a backend needs, on the CPU: one device whose memory is the host's, and whose streams have done what they
+// The part of the CUDA runtime API that a backend needs, on the CPU: devices whose memory is the host's, and whose streams have done what they
 // were given when a call returns. Names, types and error numbers as in the toolkit's headers.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <functional>
+
+#include "tests/cuda_on_cpu/thread.hpp"
 
 enum cudaError_t {
   cudaSuccess = 0,
@@ -15,6 +19,8 @@ enum cudaError_t {
   cudaErrorNotReady = 600,
   cudaErrorIllegalAddress = 700,
   cudaErrorLaunchFailure = 719,
+  cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureInvalidated = 901,
   cudaErrorUnknown = 999,
 };
 enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault };
@@ -29,10 +35,16 @@ inline constexpr unsigned cudaEventDefault = 0, cudaEventBlockingSync = 1, cudaE
 inline constexpr unsigned cudaStreamDefault = 0, cudaStreamNonBlocking = 1;
 inline constexpr unsigned cudaHostAllocDefault = 0, cudaHostAllocPortable = 1;
 
+enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed };
+
 struct CUstream_st;
 struct CUevent_st;
+struct CUgraph_st;
+struct CUgraphExec_st;
 using cudaStream_t = CUstream_st*;
 using cudaEvent_t = CUevent_st*;
+using cudaGraph_t = CUgraph_st*;
+using cudaGraphExec_t = CUgraphExec_st*;
 
 struct cudaDeviceProp {
   char name[256];
@@ -43,16 +55,29 @@ struct cudaDeviceProp {
 namespace cuda_on_cpu {
 
 // What tests set to see a backend meet a device that is small, absent, slow or broken. Host threads share it; set it between calls.
+inline constexpr int most_devices = 4;
+constexpr std::array<size_t, most_devices> of_each(size_t bytes) { return {bytes, bytes, bytes, bytes}; }
+
 struct Device {
   int count = 1;                          // 0: calls answer cudaErrorNoDevice
-  size_t memory_bytes = size_t{1} << 30;  // cudaMalloc refuses what does not fit
+  std::array<size_t, most_devices> memory_bytes = of_each(size_t{1} << 30);  // cudaMalloc refuses what does not fit
   int unready_queries = 0;                // so many cudaEventQuery and cudaStreamQuery calls answer cudaErrorNotReady; -1 = all
   cudaError_t sticky = cudaSuccess;       // every call answers it
+  cudaError_t graphs = cudaSuccess;       // cudaGraphInstantiate answers it
 };
 extern Device device;
 
-size_t allocated_bytes();  // of device memory, now
-size_t bytes_to_host();    // that copies have brought from the device so far
+// What has been done so far.
+struct Tally {
+  size_t graphs_made = 0, graphs_gone = 0, graphs_launched = 0;
+};
+extern Tally tally;
+
+size_t allocated_bytes(int device = 0);  // of its memory, now
+size_t bytes_to_host();                  // that copies have brought from devices so far
+
+// What `kernel<<<grid, block, shared_bytes, stream>>>` is here.
+void launch(cudaStream_t stream, dim3 grid, dim3 block, size_t shared_bytes, std::function<void()> body);
 
 }  // namespace cuda_on_cpu
 
@@ -103,6 +128,14 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = nullptr);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t from, cudaEvent_t to);
+
+// While a stream records, launches, copies and events on it are kept instead of done, and this thread may not take or give back memory, nor wait.
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* made, cudaGraph_t graph, unsigned long long flags = 0);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph);
 
 template <typename Kernel>
 cudaError_t cudaFuncSetAttribute(Kernel*, cudaFuncAttribute, int) {

@@ -89,9 +89,9 @@ struct Alone {
 class Hooked final : public compute::cpu::ReferenceBackend {
  public:
   explicit Hooked(std::function<void()>& hook) : ReferenceBackend(1), hook_(hook) {}
-  compute::RunOutcome run(const std::function<void(compute::Ops&)>& forward) override {
+  compute::RunOutcome run(const std::function<void(compute::Ops&)>& forward, const compute::RunKind& kind) override {
     if (hook_) hook_();
-    return ReferenceBackend::run(forward);
+    return ReferenceBackend::run(forward, kind);
   }
 
  private:

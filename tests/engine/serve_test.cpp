@@ -377,9 +377,14 @@ TEST_CASE("command line flags are checked by name") {
   CHECK(contains(refusal({"--model", "m", "--cache-mib", "-2"}), "--cache-mib '-2'"));
   CHECK(contains(refusal({"--model", "m", "--kv-type", "q8"}), "--kv-type 'q8'"));
   CHECK(contains(refusal({"--model", "m", "--step-ms", "0"}), "--step-ms '0'"));
+  CHECK(contains(refusal({"--model", "m", "--gpu-layers", "-2"}), "--gpu-layers '-2'"));
+  CHECK(contains(refusal({"--model", "m", "--gpu-reserve-mib", "-2"}), "--gpu-reserve-mib '-2'"));
+  CHECK(contains(refusal({"--model", "m", "--layer-split", "3;1"}), "--layer-split '3;1'"));
+  CHECK(contains(refusal({"--model", "m", "--cuda-graphs", "yes"}), "--cuda-graphs 'yes'"));
   CHECK(contains(refusal({"--model", "m", "--nosuch", "0"}), "'--nosuch'"));
   const std::vector<std::string_view> good{"--model=m.gguf", "--context", "4096", "--threads", "3", "--kv-type", "f32", "--slots", "3",
-                                           "--step-ms", "200", "--backend", "cpu", "--cache-mib=-1", "--speculate", "5"};
+                                           "--step-ms", "200", "--backend", "cpu", "--cache-mib=-1", "--speculate", "5",
+                                           "--gpu-layers", "12", "--layer-split", "3,1", "--gpu-reserve-mib", "700", "--cuda-graphs", "off"};
   const auto options = engine::parse_options(good);
   REQUIRE(options);
   CHECK(options->model == "m.gguf");
@@ -391,6 +396,10 @@ TEST_CASE("command line flags are checked by name") {
   CHECK(options->runtime.cache_mib == -1);
   CHECK(options->runtime.speculate == 5);
   CHECK(options->runtime.draft_model == "");
+  CHECK(options->runtime.gpu_layers == 12);
+  CHECK(options->runtime.layer_split == std::vector<double>{3, 1});
+  CHECK(options->runtime.gpu_reserve_mib == 700);
+  CHECK_FALSE(options->runtime.backend.gpu.graphs);
   const auto drafting = engine::parse_options(std::vector<std::string_view>{"--model", "m", "--draft-model", "d.gguf"});
   REQUIRE(drafting);
   CHECK(drafting->runtime.draft_model == "d.gguf");

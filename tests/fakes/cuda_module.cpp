@@ -4,9 +4,8 @@
 #ifndef VIGIL_FAKE_WITHOUT_SYMBOL
 namespace {
 
-constexpr vigil::compute::cuda::Module module{VIGIL_FAKE_INTERFACE, VIGIL_FAKE_VERSION, []() -> vigil::Result<std::unique_ptr<vigil::compute::Backend>> {
-  return vigil::Error{"no usable device: none today"};
-}};
+constexpr vigil::compute::cuda::Module module{VIGIL_FAKE_INTERFACE, VIGIL_FAKE_VERSION,
+                                                   []() -> vigil::Result<int> { return vigil::Error{"no usable device: none today"}; }};
 
 }  // namespace
 

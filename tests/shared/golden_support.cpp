@@ -33,6 +33,10 @@ std::vector<float> floats_of(const std::string& path) {
 std::unique_ptr<schedule::Runtime> load(const std::string& path, const compute::BackendOptions& backend, compute::KvType kv_type) {
   schedule::RuntimeOptions options;
   options.backend = backend;
+  return load(path, std::move(options), kv_type);
+}
+
+std::unique_ptr<schedule::Runtime> load(const std::string& path, schedule::RuntimeOptions options, compute::KvType kv_type) {
   options.kv_type = kv_type;
   options.context = 512;
   options.outputs = 128;

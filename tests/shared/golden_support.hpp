@@ -16,7 +16,8 @@ std::string golden(const std::string& name);  // its path without an ending
 nlohmann::json json_of(const std::string& path);
 std::vector<float> floats_of(const std::string& path);
 
-// With a context of 512 and room for the scores of whole prompts.
+// With a context of 512 and room for the scores of whole prompts; by default with a KV cache of floats.
+std::unique_ptr<schedule::Runtime> load(const std::string& path, schedule::RuntimeOptions options, compute::KvType kv_type = compute::KvType::f32);
 std::unique_ptr<schedule::Runtime> load(const std::string& path, const compute::BackendOptions& backend, compute::KvType kv_type = compute::KvType::f32);
 
 // Greedy ids by steps alone, going on after end tokens as the reference did.

@@ -91,7 +91,7 @@ bool ReferenceBackend::copy_block(const KvCache& cache, int32_t from, int32_t to
   return true;
 }
 
-RunOutcome ReferenceBackend::run(const std::function<void(Ops&)>& forward) {
+RunOutcome ReferenceBackend::run(const std::function<void(Ops&)>& forward, const RunKind&) {
   saw_abort_.store(false, std::memory_order_relaxed);
   team_.run([&](int index) { forward_on(index, forward); });
   return saw_abort_.load(std::memory_order_relaxed) ? RunOutcome::aborted : RunOutcome::finished;

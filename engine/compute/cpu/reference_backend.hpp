@@ -25,7 +25,8 @@ class ReferenceBackend : public Backend {
   Result<StateCache> allocate_states(const StateShape& shape) override;
   bool copy_block(const KvCache& cache, int32_t from, int32_t to) override;
   void upload(StepData& step) override { step_ = &step; }  // host memory already: the caller leaves it alone during the run
-  RunOutcome run(const std::function<void(Ops&)>& forward) override;
+  using Backend::run;
+  RunOutcome run(const std::function<void(Ops&)>& forward, const RunKind& kind) override;
   void read(Buffer from, int64_t offset, std::span<float> out) override;
   void write(Buffer to, int64_t offset, std::span<const float> values) override;
 

@@ -63,7 +63,7 @@ class ReferenceOps : public Ops {
       work(std::min(count, units * index_ / threads_ * unit), std::min(count, units * (index_ + 1) / threads_ * unit));
     }
     backend_.team_.barrier();
-    if (index_ == 0) backend_.control_.steps.fetch_add(1, std::memory_order_relaxed);
+    if (index_ == 0) backend_.control_->steps.fetch_add(1, std::memory_order_relaxed);
     ++ops_done_;
   }
   // The same by single pieces.
@@ -75,7 +75,7 @@ class ReferenceOps : public Ops {
   }
 
   bool aborted() {
-    if (!backend_.control_.abort.load(std::memory_order_relaxed)) return false;
+    if (!backend_.control_->abort.load(std::memory_order_relaxed)) return false;
     backend_.saw_abort_.store(true, std::memory_order_relaxed);
     return true;
   }

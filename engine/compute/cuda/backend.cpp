@@ -15,12 +15,12 @@ constexpr size_t pinned_bytes = size_t{1} << 20;  // copies of scores and pictur
 
 }  // namespace
 
-Result<std::unique_ptr<Backend>> CudaBackend::make(Clock clock) {
+Result<std::unique_ptr<Backend>> CudaBackend::make(const GpuOptions& options, Clock clock) {
   static_cast<void>(cudaGetLastError());  // what an earlier call in this thread left is not this device's
   try {
-    const Result<DeviceInfo> device = choose_device();
+    const Result<DeviceInfo> device = choose_device(options.device);
     if (!device) return Error{device.error()};
-    std::unique_ptr<CudaBackend> backend(new CudaBackend(*device, std::move(clock)));
+    std::unique_ptr<CudaBackend> backend(new CudaBackend(*device, options, std::move(clock)));
     backend->try_a_kernel();
     return std::unique_ptr<Backend>(std::move(backend));
   } catch (const DeviceLost& failure) {
@@ -28,9 +28,11 @@ Result<std::unique_ptr<Backend>> CudaBackend::make(Clock clock) {
   }
 }
 
-CudaBackend::CudaBackend(const DeviceInfo& device, Clock clock)
-    : name_("cuda " + device.name), clock_(std::move(clock)), progress_(stream_, control_.steps, clock_), pinned_(pinned_bytes) {}
+CudaBackend::CudaBackend(const DeviceInfo& device, const GpuOptions& options, Clock clock)
+    : device_(device.index), name_("cuda " + device.name), clock_(std::move(clock)), progress_(stream_, control_, clock_), pinned_(pinned_bytes), graphs_(options.graphs) {}
 CudaBackend::~CudaBackend() = default;
+
+void CudaBackend::be_current() { need(cudaSetDevice(device_), "choosing the device"); }
 
 void CudaBackend::try_a_kernel() {
   Result<DeviceMemory> memory = DeviceMemory::take(sizeof(float));
@@ -42,15 +44,18 @@ void CudaBackend::try_a_kernel() {
 
 Result<Weight> CudaBackend::bind(std::string_view tensor_name, gguf::TensorType type, int64_t rows, int64_t cols, std::span<const std::byte> bytes,
                                  WeightUse use) {
+  be_current();
   return weights_.bind(tensor_name, type, rows, cols, bytes, use);
 }
 
 bool CudaBackend::prepare(const std::function<bool(double)>& progress, const std::function<void(std::span<const std::byte>)>& release) {
+  be_current();
   for (std::string& note : weights_.converted()) add_note(std::move(note));
   return weights_.upload(stream_, clock_, progress, release);
 }
 
 Rope CudaBackend::bind_rope(RopeKind kind, std::span<const double> frequencies, double magnitude, std::span<const uint8_t> axes) {
+  be_current();
   const auto put = [&](const void* from, size_t bytes) {
     Result<std::byte*> memory = take(bytes);
     if (!memory) throw DeviceLost("rope table: " + memory.error());  // some hundred bytes: a device that has not even these is of no use
@@ -65,6 +70,7 @@ Rope CudaBackend::bind_rope(RopeKind kind, std::span<const double> frequencies, 
 }
 
 Result<std::byte*> CudaBackend::take(uint64_t bytes) {
+  be_current();
   Result<DeviceMemory> memory = DeviceMemory::take(bytes);
   if (!memory) return Error{memory.error()};
   memory_.push_back(std::move(*memory));
@@ -103,7 +109,12 @@ Result<StateCache> CudaBackend::allocate_states(const StateShape& shape) {
   return StateCache{shape, reinterpret_cast<float*>(*memory)};
 }
 
+uint64_t CudaBackend::bytes_kept(gguf::TensorType type, int64_t rows, int64_t cols, WeightUse use) const {
+  return weights_.bytes_kept(type, rows, cols, use);
+}
+
 std::optional<uint64_t> CudaBackend::own_memory() {
+  be_current();
   size_t free_bytes = 0, all = 0;
   need(cudaMemGetInfo(&free_bytes, &all), "asking for free memory");
   return free_bytes + weights_.file_bytes() + buffer_bytes_;
@@ -119,14 +130,16 @@ Result<void> CudaBackend::Scratch::grow(uint64_t bytes) {
 }
 
 Result<void> CudaBackend::reserve(const std::function<void(Ops&)>& forward) {
+  be_current();
   ScratchNeed need_of_step;
-  CudaOps rehearsal(*this, &need_of_step);
+  CudaOps rehearsal(*this, need_of_step);
   forward(rehearsal);
   if (Result<void> grown = products_.grow(need_of_step.products); !grown) return grown;
   return attention_.grow(need_of_step.attention);
 }
 
 bool CudaBackend::copy_block(const KvCache& cache, int32_t from, int32_t to) {
+  be_current();
   const size_t bytes = cache.shape.block_bytes();
   need(cudaMemcpyAsync(cache.address + static_cast<size_t>(to) * bytes, cache.address + static_cast<size_t>(from) * bytes, bytes, cudaMemcpyDeviceToDevice,
                        stream_.get()),
@@ -135,6 +148,7 @@ bool CudaBackend::copy_block(const KvCache& cache, int32_t from, int32_t to) {
 }
 
 void CudaBackend::upload(StepData& step) {
+  be_current();
   const std::span<const int32_t> words = step.words();
   if (words.size_bytes() > step_words_.bytes()) {
     Result<DeviceMemory> taken = DeviceMemory::take(words.size_bytes());
@@ -156,11 +170,38 @@ void CudaBackend::upload(StepData& step) {
   step_.blocks_per_sequence = static_cast<int32_t>(step.limits().blocks_per_sequence);
 }
 
-RunOutcome CudaBackend::run(const std::function<void(Ops&)>& forward) {
-  CudaOps ops(*this, nullptr);
+RunOutcome CudaBackend::run(const std::function<void(Ops&)>& forward, const RunKind& kind) {
+  be_current();
+  if (const StepGraph* graph = graph_of(forward, kind)) return replay(*graph);
+  CudaOps ops(*this);
   forward(ops);
   progress_.finish();  // an abort too: what was issued still writes
   return ops.saw_abort() ? RunOutcome::aborted : RunOutcome::finished;
+}
+
+const StepGraph* CudaBackend::graph_of(const std::function<void(Ops&)>& forward, const RunKind& kind) {
+  const StepGraphs::Choice choice = graphs_.choose(kind, {step_, products_.memory.get(), attention_.memory.get()});
+  if (choice.way != StepGraphs::Way::record) return choice.graph;
+  GraphRecorder recorder(stream_);
+  CudaOps ops(*this, recorder);
+  forward(ops);
+  if (ops.saw_abort()) return nullptr;  // and only a part was recorded
+  Result<StepGraph> recorded = recorder.finish();
+  if (recorded) return graphs_.keep(kind, std::move(*recorded));
+  graphs_.give_up();
+  add_note("steps are launched op by op, not as CUDA graphs: " + recorded.error());
+  return nullptr;
+}
+
+RunOutcome CudaBackend::replay(const StepGraph& graph) {
+  bool aborted = false;
+  for (const StepGraph::Piece& piece : graph.pieces) {
+    if ((aborted = control_->abort.load(std::memory_order_relaxed))) break;
+    piece.graph.launch(stream_);
+    progress_.issued(piece.ops);
+  }
+  progress_.finish();
+  return aborted ? RunOutcome::aborted : RunOutcome::finished;
 }
 
 void CudaBackend::copy_in(void* to, const void* from, size_t bytes) {
@@ -183,11 +224,13 @@ void CudaBackend::copy_out(void* to, const void* from, size_t bytes) {
 
 void CudaBackend::read(Buffer from, int64_t offset, std::span<float> out) {
   assert(offset + static_cast<int64_t>(out.size()) <= from.floats);
+  be_current();
   copy_out(out.data(), from.address + offset, out.size_bytes());
 }
 
 void CudaBackend::write(Buffer to, int64_t offset, std::span<const float> values) {
   assert(offset + static_cast<int64_t>(values.size()) <= to.floats);
+  be_current();
   copy_in(to.address + offset, values.data(), values.size_bytes());
 }
 

@@ -9,6 +9,7 @@
 #include "engine/compute/backend.hpp"
 #include "engine/compute/cuda/device.hpp"
 #include "engine/compute/cuda/progress.hpp"
+#include "engine/compute/cuda/step_graphs.hpp"
 #include "engine/compute/cuda/step_view.hpp"
 #include "engine/compute/cuda/weight_store.hpp"
 
@@ -17,7 +18,7 @@ namespace vigil::compute::cuda {
 class CudaBackend final : public Backend {
  public:
   // An error says why no device can be used, and what to do about it.
-  static Result<std::unique_ptr<Backend>> make(Clock clock = std::chrono::steady_clock::now);
+  static Result<std::unique_ptr<Backend>> make(const GpuOptions& options = {}, Clock clock = std::chrono::steady_clock::now);
   ~CudaBackend() override;
 
   std::string_view name() const override { return name_; }
@@ -29,24 +30,31 @@ class CudaBackend final : public Backend {
   Result<Buffer> allocate(int64_t floats) override;
   Result<KvCache> allocate_kv(const KvShape& shape) override;
   Result<StateCache> allocate_states(const StateShape& shape) override;
+  uint64_t bytes_kept(gguf::TensorType type, int64_t rows, int64_t cols, WeightUse use) const override;
   std::optional<uint64_t> own_memory() override;
   Result<void> reserve(const std::function<void(Ops&)>& forward) override;
   bool copy_block(const KvCache& cache, int32_t from, int32_t to) override;
   void upload(StepData& step) override;
-  RunOutcome run(const std::function<void(Ops&)>& forward) override;
+  using Backend::run;
+  RunOutcome run(const std::function<void(Ops&)>& forward, const RunKind& kind) override;
   void read(Buffer from, int64_t offset, std::span<float> out) override;
   int64_t picks() const override { return most_picked; }
   void write(Buffer to, int64_t offset, std::span<const float> values) override;
 
  private:
   friend class CudaOps;
-  CudaBackend(const DeviceInfo& device, Clock clock);
+  CudaBackend(const DeviceInfo& device, const GpuOptions& options, Clock clock);
 
+  void be_current();    // makes the device this thread's current one: others may have been in between
   void try_a_kernel();  // throws DeviceLost where this build has no code for the device
   Result<std::byte*> take(uint64_t bytes);
   // A copy through pinned memory, a piece at a time, done when it returns.
   void copy_in(void* to, const void* from, size_t bytes);
   void copy_out(void* to, const void* from, size_t bytes);
+
+  // The graph of a step that came before, recorded now where it is the second of its kind; null where it is to be launched op by op.
+  const StepGraph* graph_of(const std::function<void(Ops&)>& forward, const RunKind& kind);
+  RunOutcome replay(const StepGraph& graph);
 
   // Memory that ops of a step use one after the other; it never shrinks.
   struct Scratch {
@@ -54,6 +62,7 @@ class CudaBackend final : public Backend {
     Result<void> grow(uint64_t bytes);
   };
 
+  const int device_;
   const std::string name_;
   const Clock clock_;
   Stream stream_;
@@ -65,6 +74,7 @@ class CudaBackend final : public Backend {
   Scratch products_, attention_;
   DeviceMemory step_words_;
   StepView step_;
+  StepGraphs graphs_;
 };
 
 }  // namespace vigil::compute::cuda

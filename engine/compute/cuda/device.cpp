@@ -2,13 +2,11 @@
 #include "engine/compute/cuda/device.hpp"
 
 #include <cstdio>
+#include <vector>
 
 namespace vigil::compute::cuda {
-namespace {
 
 std::string words_of(cudaError_t error) { return std::string(cudaGetErrorName(error)) + ": " + cudaGetErrorString(error); }
-
-}  // namespace
 
 void need(cudaError_t outcome, const char* what) {
   if (outcome != cudaSuccess) throw DeviceLost(std::string("CUDA device: ") + what + " failed: " + words_of(outcome));
@@ -57,32 +55,70 @@ bool Event::finished() const {
   return true;
 }
 
-Result<DeviceInfo> choose_device() {
+Result<Graph> Graph::make(cudaGraph_t recorded) {
+  Graph graph;
+  if (const cudaError_t outcome = cudaGraphInstantiate(&graph.graph_, recorded, 0); outcome != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+    graph.graph_ = nullptr;
+    return Error{"making a graph failed: " + words_of(outcome)};
+  }
+  return graph;
+}
+Graph::~Graph() {
+  if (graph_ != nullptr) static_cast<void>(cudaGraphExecDestroy(graph_));
+}
+void Graph::launch(const Stream& stream) const { need(cudaGraphLaunch(graph_, stream.get()), "launching a graph"); }
+
+namespace {
+
+// Those that kernels of this build run on, and what is wrong with the others.
+struct Devices {
+  std::vector<DeviceInfo> usable;
+  std::string refused;
+};
+
+Result<Devices> look_at_devices() {
   int count = 0;
   const cudaError_t counted = cudaGetDeviceCount(&count);
   if (counted != cudaSuccess || count == 0) {
     return Error{"no usable device: " + (counted == cudaSuccess ? std::string("none is visible") : words_of(counted)) +
                  "; check that nvidia-smi lists one and that its driver is as new as this build's CUDA"};
   }
-  std::string refused;
+  Devices devices;
   for (int index = 0; index < count; ++index) {
     cudaDeviceProp properties;
     if (const cudaError_t asked = cudaGetDeviceProperties(&properties, index); asked != cudaSuccess) {
-      refused += "; device " + std::to_string(index) + ": " + words_of(asked);
+      devices.refused += "; device " + std::to_string(index) + ": " + words_of(asked);
       continue;
     }
     const DeviceInfo info{index, properties.name, 10 * properties.major + properties.minor, properties.totalGlobalMem};
     if (info.capability < least_capability) {
-      refused += "; " + info.name + " has compute capability " + std::to_string(properties.major) + "." + std::to_string(properties.minor) + ", 7.5 is needed";
+      devices.refused += "; " + info.name + " has compute capability " + std::to_string(properties.major) + "." + std::to_string(properties.minor) + ", 7.5 is needed";
       continue;
     }
-    if (const cudaError_t chosen = cudaSetDevice(index); chosen != cudaSuccess) {
-      refused += "; " + info.name + ": " + words_of(chosen);
-      continue;
-    }
-    return info;
+    devices.usable.push_back(info);
   }
-  return Error{"no usable device" + refused};
+  if (devices.usable.empty()) return Error{"no usable device" + devices.refused};
+  return devices;
+}
+
+}  // namespace
+
+Result<int> usable_devices() {
+  const Result<Devices> devices = look_at_devices();
+  if (!devices) return Error{devices.error()};
+  return static_cast<int>(devices->usable.size());
+}
+
+Result<DeviceInfo> choose_device(int number) {
+  const Result<Devices> devices = look_at_devices();
+  if (!devices) return Error{devices.error()};
+  if (number < 0 || static_cast<size_t>(number) >= devices->usable.size()) {
+    return Error{"no usable device " + std::to_string(number) + ": there are " + std::to_string(devices->usable.size()) + devices->refused};
+  }
+  const DeviceInfo& info = devices->usable[static_cast<size_t>(number)];
+  if (const cudaError_t chosen = cudaSetDevice(info.index); chosen != cudaSuccess) return Error{"no usable device: " + info.name + ": " + words_of(chosen)};
+  return info;
 }
 
 }  // namespace vigil::compute::cuda

@@ -16,6 +16,9 @@ namespace vigil::compute::cuda {
 // Throws DeviceLost, with what was being done and the runtime's words, unless the outcome is success.
 void need(cudaError_t outcome, const char* what);
 
+// "cudaErrorUnknown: unknown error"
+std::string words_of(cudaError_t error);
+
 // "12.3 MiB"
 std::string in_mib(uint64_t bytes);
 
@@ -85,6 +88,20 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
+// Launches that were recorded, ready to be given to the device in one call.
+class Graph {
+ public:
+  static Result<Graph> make(cudaGraph_t recorded);
+  Graph(Graph&& other) noexcept : graph_(std::exchange(other.graph_, nullptr)) {}
+  Graph& operator=(Graph&&) = delete;
+  ~Graph();
+  void launch(const Stream& stream) const;
+
+ private:
+  Graph() = default;
+  cudaGraphExec_t graph_ = nullptr;
+};
+
 // The device to compute on.
 struct DeviceInfo {
   int index = 0;
@@ -93,7 +110,9 @@ struct DeviceInfo {
   uint64_t memory_bytes = 0;
 };
 inline constexpr int least_capability = 75;  // what the kernels are compiled for, at least
-// The first device that kernels of this build run on; it is made the current one. An error says why there is none, and what to do about it.
-Result<DeviceInfo> choose_device();
+// How many devices kernels of this build run on. An error says why none does, and what to do about it.
+Result<int> usable_devices();
+// One of these, from 0 on; it is made this thread's current one.
+Result<DeviceInfo> choose_device(int number);
 
 }  // namespace vigil::compute::cuda

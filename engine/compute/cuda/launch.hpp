@@ -14,8 +14,7 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_
 #ifdef __CUDACC__
   kernel<<<grid, block, shared_bytes, stream>>>(static_cast<Parameters>(arguments)...);
 #else
-  static_cast<void>(stream);  // the emulation's streams are in order and done at once
-  ::cuda_on_cpu::launch(grid, block, shared_bytes, [&] { kernel(static_cast<Parameters>(arguments)...); });
+  ::cuda_on_cpu::launch(stream, grid, block, shared_bytes, [=] { kernel(static_cast<Parameters>(arguments)...); });
 #endif
 }
 

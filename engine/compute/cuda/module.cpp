@@ -4,9 +4,13 @@
 
 namespace {
 
-vigil::Result<std::unique_ptr<vigil::compute::Backend>> make() { return vigil::compute::cuda::CudaBackend::make(); }
+vigil::Result<int> device_count() { return vigil::compute::cuda::usable_devices(); }
 
-constexpr vigil::compute::cuda::Module module{vigil::compute::cuda::module_interface, VIGIL_VERSION, make};
+vigil::Result<std::unique_ptr<vigil::compute::Backend>> make(const vigil::compute::GpuOptions& options) {
+  return vigil::compute::cuda::CudaBackend::make(options);
+}
+
+constexpr vigil::compute::cuda::Module module{vigil::compute::cuda::module_interface, VIGIL_VERSION, device_count, make};
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 
 #include "engine/compute/cuda/backend.hpp"
 #include "engine/compute/cuda/products.hpp"
+#include "engine/compute/cuda/step_graphs.hpp"
 
 namespace vigil::compute::cuda {
 
@@ -15,8 +16,11 @@ struct ScratchNeed {
 
 class CudaOps final : public Ops {
  public:
-  // With a `rehearsal` nothing is launched: it learns what scratch the ops would want.
-  CudaOps(CudaBackend& backend, ScratchNeed* rehearsal) : backend_(backend), rehearsal_(rehearsal) {}
+  explicit CudaOps(CudaBackend& backend) : backend_(backend) {}
+  // Nothing is launched: it learns what scratch the ops would want.
+  CudaOps(CudaBackend& backend, ScratchNeed& rehearsal) : backend_(backend), rehearsal_(&rehearsal) {}
+  // Nothing is computed: launches are recorded.
+  CudaOps(CudaBackend& backend, GraphRecorder& recorder) : backend_(backend), recorder_(&recorder) {}
   bool saw_abort() const { return saw_abort_; }
 
   void embed(const Weight& table, Buffer out, int64_t rows) override;
@@ -56,19 +60,21 @@ class CudaOps final : public Ops {
   template <typename Launches>
   void issue(Launches&& launches) {
     if (rehearsal_ != nullptr || aborted()) return;
+    if (recorder_ != nullptr) return recorder_->op(launches);
     launches(backend_.stream_.get());
     need(cudaGetLastError(), "a kernel's launch");
     backend_.progress_.issued();
   }
   bool aborted() {
-    saw_abort_ = saw_abort_ || backend_.control_.abort.load(std::memory_order_relaxed);
+    saw_abort_ = saw_abort_ || backend_.control_->abort.load(std::memory_order_relaxed);
     return saw_abort_;
   }
   // At least so many bytes; null in a rehearsal.
   std::byte* product_scratch(size_t bytes);
 
   CudaBackend& backend_;
-  ScratchNeed* const rehearsal_;
+  ScratchNeed* const rehearsal_ = nullptr;
+  GraphRecorder* const recorder_ = nullptr;
   Prepared prepared_;
   bool saw_abort_ = false;
 };

@@ -25,18 +25,18 @@ void wait_for(const Event& event, const Clock& clock) {
   }
 }
 
-Progress::Progress(const Stream& stream, std::atomic<uint64_t>& steps, Clock clock)
-    : stream_(stream), steps_(steps), clock_(std::move(clock)), marks_(most_events) {}
+Progress::Progress(const Stream& stream, const std::shared_ptr<Control>& control, Clock clock)
+    : stream_(stream), control_(control), clock_(std::move(clock)), marks_(most_events) {}
 
-void Progress::issued() {
-  if (++unmarked_ops_ < event_ops) return;
-  if (waiting_ == most_events) wait_for_oldest();
+void Progress::issued(uint64_t ops) {
+  unmarked_ops_ += ops;
+  if (unmarked_ops_ < event_ops) return;
   mark();
   take_finished();
+  while (marked_ops_ > most_ops_ahead) wait_for_oldest();
 }
 
 void Progress::finish() {
-  if (waiting_ == most_events) wait_for_oldest();
   mark();  // also when no op is unmarked: copies count too
   while (waiting_ > 0) wait_for_oldest();
 }
@@ -45,12 +45,14 @@ void Progress::mark() {
   Mark& next = marks_[(first_ + waiting_) % most_events];
   next.event.record(stream_);
   next.ops = std::exchange(unmarked_ops_, 0);
+  marked_ops_ += next.ops;
   ++waiting_;
 }
 
 void Progress::take_finished() {
   while (waiting_ > 0 && marks_[first_].event.finished()) {
-    steps_.fetch_add(marks_[first_].ops, std::memory_order_relaxed);
+    control_->steps.fetch_add(marks_[first_].ops, std::memory_order_relaxed);
+    marked_ops_ -= marks_[first_].ops;
     first_ = (first_ + 1) % most_events;
     --waiting_;
   }

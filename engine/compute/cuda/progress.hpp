@@ -21,17 +21,18 @@ void wait_for(const Event& event, const Clock& clock);
 
 class Progress {
  public:
-  // `steps` counts finished ops.
-  Progress(const Stream& stream, std::atomic<uint64_t>& steps, Clock clock);
+  // Finished ops are counted in `control`, which may become another.
+  Progress(const Stream& stream, const std::shared_ptr<Control>& control, Clock clock);
 
-  // An op has been issued. Waits while too many are ahead of the device, so that an abort is acted on soon.
-  void issued();
+  // An op has been issued, or several at once. Waits while too many are ahead of the device, so that an abort is acted on soon.
+  void issued(uint64_t ops = 1);
   // Waits until all that was issued is done.
   void finish();
 
  private:
   static constexpr uint64_t event_ops = 8;  // ops from event to event
-  static constexpr size_t most_events = 16;
+  static constexpr uint64_t most_ops_ahead = 128;
+  static constexpr size_t most_events = most_ops_ahead / event_ops + 2;
 
   struct Mark {
     Event event;
@@ -42,11 +43,11 @@ class Progress {
   void take_finished();  // counts what is done
 
   const Stream& stream_;
-  std::atomic<uint64_t>& steps_;
+  const std::shared_ptr<Control>& control_;
   const Clock clock_;
   std::vector<Mark> marks_;         // a ring
   size_t first_ = 0, waiting_ = 0;  // the oldest that is not known to be done, and how many are not
-  uint64_t unmarked_ops_ = 0;
+  uint64_t unmarked_ops_ = 0, marked_ops_ = 0;  // issued without an event behind them; with one that is not known to be done
 };
 
 }  // namespace vigil::compute::cuda

@@ -19,6 +19,7 @@ struct StepView {
   const int32_t* states = nullptr;     // [sequences, 2]
   const int32_t* blocks = nullptr;     // [sequences, blocks_per_sequence]
   int32_t sequence_count = 0, blocks_per_sequence = 0;
+  bool operator==(const StepView&) const = default;
 };
 
 }  // namespace vigil::compute::cuda

@@ -24,6 +24,10 @@ gguf::TensorType WeightStore::kept_as(gguf::TensorType type, WeightUse use) cons
   return has_product_kernel(type) ? type : gguf::TensorType::f16;
 }
 
+uint64_t WeightStore::bytes_kept(gguf::TensorType type, int64_t rows, int64_t cols, WeightUse use) const {
+  return use == WeightUse::values ? static_cast<uint64_t>(rows * cols) * sizeof(float) : arranged_bytes(kept_as(type, use), rows, cols);
+}
+
 size_t WeightStore::bytes_of(const Weight& weight, int64_t rows) {
   return weight.packed != nullptr ? arranged_bytes(weight.type, rows, weight.cols) : static_cast<size_t>(rows * weight.cols) * sizeof(float);
 }
@@ -37,7 +41,7 @@ Result<Weight> WeightStore::bind(std::string_view tensor_name, gguf::TensorType 
   if (const auto known = places_.find(key); known != places_.end()) return entries_[known->second].weight;
   const gguf::TensorType kept = kept_as(type, use);
   Weight weight{kept, rows, cols, 0, nullptr};
-  const size_t wanted = by_values ? static_cast<size_t>(rows * cols) * sizeof(float) : arranged_bytes(kept, rows, cols);
+  const size_t wanted = bytes_kept(type, rows, cols, use);
   Result<DeviceMemory> memory = DeviceMemory::take(wanted);
   if (!memory) return Error{"tensor '" + std::string(tensor_name) + "': " + memory.error()};
   weight.address = memory->get();

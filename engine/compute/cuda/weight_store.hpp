@@ -24,6 +24,7 @@ class WeightStore {
   uint64_t file_bytes() const { return file_bytes_; }              // of all that was bound, each tensor once
   std::vector<std::string> converted() const;                      // types that became F16, and how many tensors of each
   gguf::TensorType kept_as(gguf::TensorType type, WeightUse use) const;
+  uint64_t bytes_kept(gguf::TensorType type, int64_t rows, int64_t cols, WeightUse use) const;
 
  private:
   struct Entry {

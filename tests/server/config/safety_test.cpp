@@ -108,12 +108,14 @@ TEST_CASE("a value that nothing acts on yet is noted, its default is not") {
   CHECK(from_sets({"vision.url_allow=[\"https://a/\"]", "engine.thinking_reserve=60"}).notes.size() == 2);
 }
 
-TEST_CASE("a model cannot be split between GPU and CPU, nor between GPUs, and who wants that is told") {
+TEST_CASE("layers on GPUs and their shares must be numbers, and agree with the backend") {
   CHECK(from_sets({"engine.gpu_layers=-1", "engine.layer_split="}).ok());
   CHECK(from_sets({"engine.gpu_layers=0"}).ok());
-  CHECK(one_mistake(from_sets({"engine.gpu_layers=60"}), {"engine.gpu_layers: 60", "-1", "or 0"}));
+  CHECK(from_sets({"engine.gpu_layers=60", "engine.layer_split=3,1"}).ok());
+  CHECK(one_mistake(from_sets({"engine.gpu_layers=60", "engine.backend=cpu"}), {"engine.gpu_layers: 60", "engine.backend"}));
   CHECK(one_mistake(from_sets({"engine.gpu_layers=0", "engine.backend=cuda"}), {"engine.gpu_layers: 0", "engine.backend"}));
-  CHECK(one_mistake(from_sets({"engine.layer_split=3,1"}), {"engine.layer_split", "one GPU"}));
+  CHECK(one_mistake(from_sets({"engine.layer_split=3,one"}), {"engine.layer_split", "no number"}));
+  CHECK(one_mistake(from_sets({"engine.layer_split=0,0"}), {"engine.layer_split", "gives no GPU a part"}));
 }
 
 TEST_CASE("a reload says what changes and when it holds") {

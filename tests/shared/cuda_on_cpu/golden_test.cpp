@@ -14,14 +14,16 @@ using namespace vigil::testing;
 
 namespace {
 
-std::unique_ptr<schedule::Runtime> load_on_device(const std::string& name) {
-  return load(golden(name) + ".gguf", device_backend());
+schedule::RuntimeOptions whole() {
+  schedule::RuntimeOptions options;
+  options.backend = device_backend();
+  return options;
 }
 
-void check_float(const std::string& name, const Limits& limits = {}) {
+void check_float(const std::string& name, const Limits& limits = {}, const schedule::RuntimeOptions& options = whole()) {
   INFO(name);
   const nlohmann::json facts = json_of(golden(name) + ".json");
-  const auto runtime = load_on_device(name);
+  const auto runtime = load(golden(name) + ".gguf", options);
   const Difference difference = difference_from_reference(*runtime, facts, golden(name), 1u << 20);
   CAPTURE(difference.worst, difference.rms);
   CHECK(difference.worst <= limits.worst);
@@ -30,11 +32,11 @@ void check_float(const std::string& name, const Limits& limits = {}) {
 }
 
 // The error as a share of the reference's own, which rounds too.
-double check_rounded(const std::string& name) {
+double check_rounded(const std::string& name, const schedule::RuntimeOptions& options = whole()) {
   INFO(name);
   const nlohmann::json facts = json_of(golden(name) + ".json");
   const double reference_rms = facts.at("tolerance").at("file_vs_ref32").at("rms").get<double>();
-  const auto runtime = load_on_device(name);
+  const auto runtime = load(golden(name) + ".gguf", options);
   const Difference difference = difference_from_reference(*runtime, facts, golden(name), 1u << 20);
   CAPTURE(difference.worst, difference.rms, reference_rms);
   CHECK(difference.rms <= 1.5 * reference_rms);
@@ -89,10 +91,18 @@ TEST_CASE("on the device a prompt gives the same bits however it is cut") {
   for (const char* name : {"quant-Q4_K_M", "arch-qwen35", "arch-gpt-oss"}) {
     INFO(name);
     const nlohmann::json facts = json_of(golden(name) + ".json");
-    const auto runtime = load_on_device(name);
+    const auto runtime = load(golden(name) + ".gguf", device_backend());
     const Difference whole = difference_from_reference(*runtime, facts, golden(name), 1u << 20);
     const Difference cut = difference_from_reference(*runtime, facts, golden(name), 7);
     CHECK(whole.worst == cut.worst);
     CHECK(whole.rms == cut.rms);
+  }
+}
+
+TEST_CASE("golden models that are split between places are as near to the reference") {
+  for (const schedule::RuntimeOptions& options : split_placements()) {
+    for (const char* name : {"arch-llama", "arch-qwen2", "arch-qwen3", "arch-qwen35"}) check_float(name, {}, options);
+    check_float("arch-gemma3", {5e-3, 5e-4}, options);
+    for (const char* name : {"arch-qwen3moe", "arch-gpt-oss", "quant-Q4_K_M"}) check_rounded(name, options);
   }
 }

@@ -8,6 +8,13 @@ namespace vigil::testing {
 
 compute::BackendOptions device_backend() { return {"cuda", 0, {VIGIL_BIN_DIR}}; }
 
+std::vector<schedule::RuntimeOptions> split_placements() {
+  schedule::RuntimeOptions with_cpu;
+  with_cpu.backend = device_backend();
+  with_cpu.gpu_layers = 1;
+  return {with_cpu};
+}
+
 size_t greedy_tokens() { return 48; }
 
 std::vector<BackendUnderTest> backends_under_test() {
