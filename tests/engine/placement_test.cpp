@@ -213,7 +213,7 @@ TEST_CASE("whatever the sizes, nothing is over its room, layers are in order, an
     wish.gpu_layers = there + 1;
     if (const auto more = place_layers(need, gpus, wish)) CHECK(more->output == on_cpu);  // only without the output's matrix
   }
-  CHECK(partial > 300);
+  CHECK(partial > 200);
 }
 
 TEST_CASE("a placement is told with its numbers") {
@@ -230,7 +230,7 @@ TEST_CASE("a plan for several places holds in each, and its errors name the plac
     made.need.kv_block = kv_block;
     return made;
   };
-  const PlaceMemory wide[] = {place("cpu", mib, 1000 * mib), place("gpu", mib, 42 * mib)};
+  const PlaceMemory wide[] = {place("cpu", mib, 1000 * mib), place("gpu", mib, 42 * mib + 100)};
   const CachePlan plan = *plan_caches({0, 64 * 64, 2, -1}, wide);
   CHECK(plan.context == 32 * 64);  // the GPU has room for 32 blocks, the CPU for all 64
   CHECK(plan.blocks == 32);
