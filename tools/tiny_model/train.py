@@ -222,9 +222,11 @@ def work(rank, arguments, shared, counts, update, barrier, taken):
             log.write(f"step {step} loss {losses / learned:.4f} norm {norm:.2f} {seen / spent:.0f} tokens/s {seen / cpu / WORKERS:.0f} per cpu-s "
                       f"left {(last - step) * spent / (step - begun) / 60:.1f} min\n")
             losses, learned = 0.0, 0
-        if rank == 0 and (step % BLOCK == 0 or step == last):
+        if rank == 0 and (step % BLOCK == 0 or step in (arguments.steps, last)):
             torch.save({"step": step, "values": flat.values, "mean": flat.mean, "square": flat.square}, checkpoint + ".new")
             os.rename(checkpoint + ".new", checkpoint)
+            if step == arguments.steps:     # export.py takes the mean of these and the last
+                torch.save(flat.values, os.path.join(arguments.folder, "first.pt"))
             if arguments.check and step % arguments.check == 0:
                 log.write(f"held {step} {json.dumps(held_accuracy(network, words, 40, encoder))}\n")
 
