@@ -58,7 +58,11 @@ struct Matrix {
   size_t row_bytes;
 
   Matrix(T kind, int64_t row_count, int64_t col_count, uint64_t seed) : type(kind), rows(row_count), cols(col_count) {
-    file = *tools::random_tensor(type, rows, cols, 0.05, 0, seed);
+    // Every 256 columns of every row have a size of their own, so that no block's scale can stand for another's.
+    for (int64_t piece = 0; piece < rows * cols / 256; ++piece) {
+      const auto bytes = *tools::random_tensor(type, 1, 256, 0.02 + 0.003 * static_cast<double>(piece * 7 % 23), 0, seed + static_cast<uint64_t>(piece));
+      file.insert(file.end(), bytes.begin(), bytes.end());
+    }
     row_bytes = file.size() / static_cast<size_t>(rows);
     values.resize(static_cast<size_t>(rows * cols));
     for (int64_t r = 0; r < rows; ++r) cpu::dequantise_row(type, file.data() + static_cast<size_t>(r) * row_bytes, cols, values.data() + r * cols);
