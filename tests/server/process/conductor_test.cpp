@@ -11,15 +11,9 @@ using namespace process_support;
 namespace {
 
 supervise::ChildLimits limits() {
-  supervise::ChildLimits all;
-  all.exec = std::chrono::hours(1);
-  all.ready = Seconds(60);
+  supervise::ChildLimits all = unhurried_limits();
   all.cancel = Seconds(10);
   all.silence = Seconds(100);
-  all.stop = Seconds(3);
-  all.backoff_first = Seconds(10);
-  all.backoff_max = Seconds(60);
-  all.eager = false;
   return all;
 }
 

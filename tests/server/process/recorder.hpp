@@ -44,6 +44,18 @@ struct Recorder : Hands {
   void killed(Trouble) override {}
 };
 
+// Of a child that is started when it is needed.
+inline supervise::ChildLimits unhurried_limits() {
+  supervise::ChildLimits all;
+  all.exec = std::chrono::hours(1);
+  all.ready = Seconds(5);
+  all.stop = Seconds(3);
+  all.backoff_first = Seconds(10);
+  all.backoff_max = Seconds(60);
+  all.eager = false;
+  return all;
+}
+
 using Ending = std::shared_ptr<std::optional<turn::Ending>>;
 struct Sink final : turn::ReplySink {
   explicit Sink(Ending e) : ending(std::move(e)) {}

@@ -49,16 +49,10 @@ struct Port final : turn::TurnPort {
 };
 
 inline supervise::ChildLimits limits() {
-  supervise::ChildLimits all;
+  supervise::ChildLimits all = unhurried_limits();
   all.name = "vision";
   all.silence_key = "encode_s";
-  all.exec = std::chrono::hours(1);
-  all.ready = Seconds(5);
   all.silence = Seconds(2);
-  all.stop = Seconds(3);
-  all.backoff_first = Seconds(10);
-  all.backoff_max = Seconds(60);
-  all.eager = false;
   return all;
 }
 
