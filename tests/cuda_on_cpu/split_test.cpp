@@ -348,7 +348,7 @@ TEST_CASE("a buffer is brought to where it is read, and what is written or read 
     return *split.bind(name, gguf::TensorType::f32, 1, 8, bytes, compute::WeightUse::values);
   };
   const compute::Weight first = bias("blk.0.bias", ones), second = bias("blk.1.bias", twos), third = bias("blk.2.bias", fours);
-  const compute::Buffer x = *split.allocate(16), untouched = *split.allocate(8);
+  const compute::Buffer x = *split.allocate(16), untouched = *split.allocate(8), elsewhere = *split.allocate(8);
   std::vector<double> shares;
   REQUIRE(split.prepare([&](double share) { return shares.push_back(share), true; }, [](std::span<const std::byte>) {}));
   CHECK(std::is_sorted(shares.begin(), shares.end()));
@@ -369,6 +369,9 @@ TEST_CASE("a buffer is brought to where it is read, and what is written or read 
     REQUIRE(split.run(pass, {&split, 1, 0, 0}) == compute::RunOutcome::finished);
     CHECK(values(x) == std::vector<float>(8, 19.0f + 7.0f * static_cast<float>(i)));
   }
+  split.write(elsewhere, 0, std::vector<float>(8, 5.0f));
+  REQUIRE(split.run([&](compute::Ops& ops) { ops.add_bias(elsewhere, second, 1); }) == compute::RunOutcome::finished);  // not where reads begin to look
+  CHECK(values(elsewhere) == std::vector<float>(8, 7.0f));
   split.write(x, 0, std::vector<float>(8, 19.0f));
   split.write(x, 0, std::vector<float>(4, 0.0f));  // a part
   REQUIRE(split.run([&](compute::Ops& ops) { ops.add_bias(x, first, 1), ops.add(x, untouched, 8, 1); }) == compute::RunOutcome::finished);
