@@ -31,6 +31,15 @@ void append_usage(std::string& out, const ReplyTotals& totals) {
   out += "}}";
 }
 
+double tokens_per_second(const ReplyTotals& totals) {
+  // Tokens that came together say nothing of the time between them.
+  constexpr double least_measured_s = 1e-3;
+  const auto tokens = static_cast<double>(totals.usage.generated);
+  const double decode_s = totals.total_s - totals.first_token_s, engine_s = totals.total_s - totals.queued_s;
+  if (tokens > 1 && decode_s >= least_measured_s) return (tokens - 1) / decode_s;
+  return tokens > 0 && engine_s > 0 ? tokens / engine_s : 0;
+}
+
 void append_timings(std::string& out, const ReplyTotals& totals) {
   const auto ms = [](double seconds) { return std::round(seconds * 1e6) / 1e3; };
   out += R"("timings":{"queued_ms":)";
@@ -39,10 +48,8 @@ void append_timings(std::string& out, const ReplyTotals& totals) {
   append_json_number(out, ms(totals.first_token_s));
   out += R"(,"total_ms":)";
   append_json_number(out, ms(totals.total_s));
-  const double decode_s = totals.total_s - totals.first_token_s;
   out += R"(,"tokens_per_s":)";
-  const bool measured = totals.usage.generated > 1 && decode_s > 0;
-  append_json_number(out, measured ? std::round(static_cast<double>(totals.usage.generated - 1) / decode_s * 100) / 100 : 0);
+  append_json_number(out, std::round(tokens_per_second(totals) * 100) / 100);
   out += '}';
 }
 

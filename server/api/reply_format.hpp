@@ -74,6 +74,8 @@ std::string_view finish_word(FinishReason reason);  // stop, length, tool_calls
 // "usage":{...} and "timings":{...}, without a comma around them.
 void append_usage(std::string& out, const ReplyTotals& totals);
 void append_timings(std::string& out, const ReplyTotals& totals);
+// From the first token to the end; of an answer whose tokens came all at once, or that has only one, from when the engine got the request.
+double tokens_per_second(const ReplyTotals& totals);
 // "prompt_token_ids":[…], a list of lists for several prompts.
 void append_prompt_ids(std::string& out, const PromptFacts& prompt);
 
