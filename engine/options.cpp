@@ -49,6 +49,8 @@ Result<void> apply(Options& options, std::string_view flag, std::string_view val
   }
   if (flag == "--gpu-layers") return take(-1, 100'000, [&](int64_t n) { options.runtime.gpu_layers = n; });
   if (flag == "--gpu-reserve-mib") return take(-1, int64_t{1} << 26, [&](int64_t n) { options.runtime.gpu_reserve_mib = n; });
+  if (flag == "--gpu-experts") return take(-1, 65'536, [&](int64_t n) { options.runtime.gpu_experts = n; });
+  if (flag == "--expert-swap-mib") return take(0, int64_t{1} << 20, [&](int64_t n) { options.runtime.expert_swap_mib = n; });
   if (flag == "--layer-split") {
     Result<std::vector<double>> shares = protocol::parse_layer_split(value);
     if (!shares) return Error{"--layer-split " + shares.error()};

@@ -28,6 +28,7 @@ inline constexpr std::string_view usage_text =
     "usage: vigil-engine --model FILE.gguf [--context N] [--threads N] [--backend auto|cpu|cuda] [--kv-type f16|f32|q8_0|q4_0] [--step-ms N] [--slots N]\n"
     "                    [--cache-mib N] [--speculate N] [--draft-model FILE.gguf] [--beat-ms N]\n"
     "                    [--gpu-layers N] [--layer-split N,N] [--gpu-reserve-mib N] [--cuda-graphs on|off]\n"
+    "                    [--gpu-experts N] [--expert-swap-mib N]\n"
     "Reads commands (GEN, EMB, STOP, QUIT) on stdin and answers on stdout; docs/line-protocol.md has the lines.\n"
     "  --context N   tokens; 0 = the largest up to the trained one that fits into 80 % of the available memory (default)\n"
     "  --threads N   0 = one per core that the process may use, one for models under 16 MiB (default)\n"
@@ -41,6 +42,9 @@ inline constexpr std::string_view usage_text =
     "  --layer-split 3,1  shares of several GPUs, in their order; without it one GPU if the model fits on it, else all by what is free\n"
     "  --gpu-reserve-mib N  what stays free of each GPU; -1 = 5 % of what is free (default)\n"
     "  --cuda-graphs on|off  on = steps that come again and again are given to the GPU as recorded (default); off = op by op\n"
+    "  --gpu-experts N  so many experts of each layer have a copy on its GPU, and all are in RAM; -1 = all are on the GPU if they fit, else as many as fit\n"
+    "                (default), 0 = none\n"
+    "  --expert-swap-mib N  of these copies so much is made anew between two requests, for experts that are used more; 0 = none, default 128\n"
     "  --step-ms N   about how long a prompt chunk takes, 1 to 60000 (default 500)\n"
     "  --beat-ms N   between two beats while a request is active, 10 to 3600000 (default 1000)\n";
 

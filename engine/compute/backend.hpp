@@ -72,6 +72,13 @@ class Backend {
   // bind and before the first run. `progress` is called with 0 to 1 and returns false to give up: then the result is false. `release` is
   // called with bytes that were arranged anew and will hardly be read again.
   virtual bool prepare(const std::function<bool(double)>& progress, const std::function<void(std::span<const std::byte>)>& release) = 0;
+  // A weight of `slots` matrices of [rows, cols], one after the other, whose values come later: fill_slots puts those of neighbouring slots there, from
+  // the bytes of as many matrices as a file has them. Between runs, after prepare() too.
+  virtual Result<Weight> bind_slots(std::string_view tensor_name, gguf::TensorType type, int64_t slots, int64_t rows, int64_t cols, WeightUse use) {
+    (void)type, (void)slots, (void)rows, (void)cols, (void)use;
+    return Error{"tensor '" + std::string(tensor_name) + "': " + std::string(name()) + " keeps no part of one"};
+  }
+  virtual void fill_slots(const Weight& slots, int64_t first_row, std::span<const std::byte> bytes) { (void)slots, (void)first_row, (void)bytes; }
   // `axes`: one for each frequency, or empty.
   virtual Rope bind_rope(RopeKind kind, std::span<const double> frequencies, double magnitude = 1, std::span<const uint8_t> axes = {}) = 0;
   // Bytes that a bound weight takes in memory of the backend's own.
@@ -107,8 +114,18 @@ class Backend {
   virtual void upload(StepData& step) = 0;  // before the run that it is for
   virtual RunOutcome run(const std::function<void(Ops&)>& forward, const RunKind& kind) = 0;
   RunOutcome run(const std::function<void(Ops&)>& forward) { return run(forward, RunKind{}); }
+  // As run(), but what it computes may still be on its way: what follows on this backend finds it done, and finish() waits for it.
+  virtual RunOutcome start(const std::function<void(Ops&)>& forward, const RunKind& kind) { return run(forward, kind); }
+  virtual void finish() {}
   virtual void read(Buffer from, int64_t offset, std::span<float> out) = 0;
   virtual void write(Buffer to, int64_t offset, std::span<const float> values) = 0;  // between runs
+  // The named rows of to[any, cols], in ascending order; `values` has them one after the other.
+  virtual void write_rows(Buffer to, int64_t cols, std::span<const int64_t> rows, std::span<const float> values) {
+    const size_t width = static_cast<size_t>(cols);
+    for (size_t i = 0; i < rows.size(); ++i) write(to, rows[i] * cols, values.subspan(i * width, width));
+  }
+  // Nothing is being answered: now is the time, a short one, for what changes how later results are rounded.
+  virtual void rest() {}
   // How many of a row's best scores it is to pick for the host (Ops::pick_best), which then reads no more where these are enough; 0 where reading all of
   // them costs nothing.
   virtual int64_t picks() const { return 0; }

@@ -83,11 +83,13 @@ class Ops {
   // choice[rows, used, 2] = the experts with the `used` highest of logits[rows, experts], best first (the lower index where two are equal),
   // and their share of a softmax over the chosen (Shazeer et al. 2017; the same as renormalising a softmax over all).
   virtual void route(Buffer logits, int64_t experts, int64_t used, Buffer choice, int64_t rows) = 0;
+  // choice[rows, used, 2]: slots[expert] takes the place of each expert, or -1 - expert where that is below 0.
+  virtual void find_slots(Buffer choice, Buffer slots, int64_t used, int64_t rows) = 0;
   // out[rows, used, out_cols] = the input times the transposed matrix of each chosen expert; `experts` holds one of [out_cols, cols] after
-  // the other. The input is in[rows, cols] or in[rows, used, cols].
+  // the other. The input is in[rows, cols] or in[rows, used, cols]. A choice below 0 is none: its part of `out` stays as it is.
   virtual void expert_matmul(const Weight& experts, int64_t out_cols, Buffer choice, int64_t used, ExpertInput kind, Buffer in, Buffer out,
                              int64_t rows) = 0;
-  // into[rows, used, bias.cols] += the row of bias[experts, cols] of each choice
+  // into[rows, used, bias.cols] += the row of bias[experts, cols] of each choice that is not below 0
   virtual void add_expert_bias(Buffer into, const Weight& bias, Buffer choice, int64_t used, int64_t rows) = 0;
   // out[rows, cols] = the sum of in[rows, used, cols] by the choices' shares
   virtual void sum_experts(Buffer in, Buffer choice, int64_t used, Buffer out, int64_t cols, int64_t rows) = 0;

@@ -10,7 +10,7 @@
 namespace vigil::compute {
 
 SplitBackend::SplitBackend(std::vector<std::shared_ptr<Backend>> places, LayerPlaces layers)
-    : places_(std::move(places)), layers_(std::move(layers)), shares_(places_.size()), notes_taken_(places_.size(), 0) {
+    : places_(std::move(places)), layers_(std::move(layers)), experts_(places_, layers_.experts), shares_(places_.size()), notes_taken_(places_.size(), 0) {
   for (size_t i = 0; i < places_.size(); ++i) {
     places_[i]->count_with(*this);
     name_ += (i > 0 ? " + " : "") + std::string(places_[i]->name());
@@ -23,34 +23,42 @@ bool SplitBackend::on_gpu() const {
   return std::any_of(places_.begin(), places_.end(), [](const auto& place) { return place->on_gpu(); });
 }
 
-size_t SplitBackend::place_of(std::string_view tensor_name, WeightUse use) const {
+std::optional<size_t> SplitBackend::layer_in(std::string_view tensor_name) {
   constexpr std::string_view block = "blk.";
-  if (tensor_name.starts_with(block)) {
-    size_t layer = 0;
-    const auto [end, error] = std::from_chars(tensor_name.data() + block.size(), tensor_name.data() + tensor_name.size(), layer);
-    if (error == std::errc{} && layer < layers_.layers.size()) return layers_.layers[layer];
-  }
-  return use == WeightUse::lookup ? layers_.embedding : layers_.output;
+  size_t layer = 0;
+  if (!tensor_name.starts_with(block)) return std::nullopt;
+  const auto [end, error] = std::from_chars(tensor_name.data() + block.size(), tensor_name.data() + tensor_name.size(), layer);
+  return error == std::errc{} ? std::optional(layer) : std::nullopt;
 }
 
 Result<Weight> SplitBackend::bind(std::string_view tensor_name, gguf::TensorType type, int64_t rows, int64_t cols, std::span<const std::byte> bytes,
                                   WeightUse use) {
-  const size_t place = place_of(tensor_name, use);
+  const std::optional<size_t> layer = layer_in(tensor_name);
+  const size_t own = layer && *layer < layers_.layers.size() ? layers_.layers[*layer] : use == WeightUse::lookup ? layers_.embedding : layers_.output;
+  const bool apart = layer && SplitExperts::has_experts(tensor_name);
+  const size_t place = apart ? experts_.home_of(*layer, own) : own;
   Result<Weight> weight = places_[place]->bind(tensor_name, type, rows, cols, bytes, use);
   if (!weight) return weight;
   weights_[weight->address] = place;
   if (counted_.emplace(std::pair(bytes.data(), place), true).second) shares_[place].weights += bytes.size();
+  if (place != own) {
+    const Result<SplitExperts::Taken> taken = experts_.bind(tensor_name, *layer, own, type, bytes, *weight, use);
+    if (!taken) return Error{taken.error()};
+    shares_[own].weights += taken->weights;
+    shares_[own].buffers += taken->buffers;
+  }
   return weight;
 }
 
 bool SplitBackend::prepare(const std::function<bool(double)>& progress, const std::function<void(std::span<const std::byte>)>& release) {
-  double all = 0, done = 0;
+  double all = static_cast<double>(experts_.slot_bytes()), done = 0, mine = all;
   for (const MemoryShare& share : shares_) all += static_cast<double>(share.weights);
+  const auto part = [&](double share) { return progress(all > 0 ? (done + mine * share) / all : share); };
+  if (!experts_.prepare(part, release)) return false;
   for (size_t i = 0; i < places_.size(); ++i) {
-    const double mine = static_cast<double>(shares_[i].weights);
-    const auto part = [&](double share) { return progress(all > 0 ? (done + mine * share) / all : share); };
-    if (!places_[i]->prepare(part, release)) return false;
     done += mine;
+    mine = static_cast<double>(shares_[i].weights);
+    if (!places_[i]->prepare(part, release)) return false;
   }
   take_notes();
   return true;
@@ -179,6 +187,12 @@ void SplitBackend::upload(StepData& step) {
 RunOutcome SplitBackend::run(const std::function<void(Ops&)>& forward, const RunKind& kind) {
   SplitOps pass(*this);
   forward(pass);
+  const RunOutcome outcome = run_pieces(pass, kind);
+  for (const auto& place : places_) place->finish();  // after an abort too: what was issued still writes
+  return outcome;
+}
+
+RunOutcome SplitBackend::run_pieces(const SplitOps& pass, const RunKind& kind) {
   for (const SplitOps::Piece& piece : pass.pieces()) {
     for (const SplitOps::Brought& what : piece.brought) {
       passing_.resize(static_cast<size_t>(what.floats));
@@ -191,7 +205,9 @@ RunOutcome SplitBackend::run(const std::function<void(Ops&)>& forward, const Run
     const auto ops_of_piece = [&](Ops& ops) {
       for (const auto& op : piece.ops) op(ops);
     };
-    const RunOutcome outcome = places_[piece.place]->run(ops_of_piece, part);
+    RunOutcome outcome = RunOutcome::finished;
+    if (!piece.experts || experts_.look(*piece.experts) > 0) outcome = places_[piece.place]->start(ops_of_piece, part);
+    if (piece.experts && outcome == RunOutcome::finished) outcome = experts_.compute(*piece.experts);
     take_notes();
     if (outcome == RunOutcome::aborted) return outcome;
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/compute/backend.hpp"
+#include "engine/compute/split_experts.hpp"
 
 namespace vigil::compute {
 
@@ -18,7 +19,10 @@ struct LayerPlaces {
   std::vector<size_t> layers;  // of the tensors "blk.<layer>."
   size_t embedding = 0;        // of what is looked up
   size_t output = 0;           // of everything else
+  ExpertPlaces experts = {};   // of layers without theirs
 };
+
+class SplitOps;
 
 class SplitBackend final : public Backend {
  public:
@@ -45,6 +49,7 @@ class SplitBackend final : public Backend {
   RunOutcome run(const std::function<void(Ops&)>& forward, const RunKind& kind) override;
   void read(Buffer from, int64_t offset, std::span<float> out) override;
   void write(Buffer to, int64_t offset, std::span<const float> values) override;
+  void rest() override { experts_.rest(); }
 
   // After learn().
   size_t place_of_layer_with_kv(size_t kv_layer) const { return kv_places_[kv_layer]; }
@@ -73,12 +78,14 @@ class SplitBackend final : public Backend {
   };
   LayerOfCache<KvCache> own(const KvCache& cache, int64_t layer, size_t place) const;
   LayerOfCache<StateCache> own(const StateCache& cache, int64_t layer, size_t place) const;
-  size_t place_of(std::string_view tensor_name, WeightUse use) const;
+  static std::optional<size_t> layer_in(std::string_view tensor_name);
+  RunOutcome run_pieces(const SplitOps& pass, const RunKind& kind);
   SplitBuffer& buffer_at(const float* address) { return buffers_.at(address); }
   void take_notes();
 
   const std::vector<std::shared_ptr<Backend>> places_;
   const LayerPlaces layers_;
+  SplitExperts experts_;
   std::string name_;
   std::vector<MemoryShare> shares_;
   std::vector<size_t> notes_taken_;                                   // by place

@@ -15,8 +15,9 @@ void learn_place(std::vector<size_t>& places, int64_t layer, size_t place) {
 }  // namespace
 
 void SplitOps::go_to(size_t place) {
+  assert(!in_experts());
   place_ = place;
-  if (pieces_.empty() || pieces_.back().place != place) pieces_.push_back({place, {}, {}, ops_});
+  if (pieces_.empty() || pieces_.back().place != place || pieces_.back().experts) pieces_.push_back({place, {}, {}, ops_});
 }
 
 void SplitOps::at(const Weight& weight) { go_to(backend_.weights_.at(weight.address)); }
@@ -125,7 +126,48 @@ void SplitOps::attention(Buffer q, const KvCache& cache, int64_t layer, int64_t 
   op([=](Ops& ops) { ops.attention(q, part.cache, part.layer, heads, rule, out, rows); });
 }
 
+void SplitOps::begin_experts(size_t layer, Buffer choice, int64_t used, int64_t rows) {
+  const SplitExperts::Layer& known = backend_.experts_.layer(layer);
+  go_to(known.own);
+  const Buffer own = change(choice, 2 * rows * used), slots = known.slot_of;
+  op([=](Ops& ops) { ops.find_slots(own, slots, used, rows); });
+  pieces_.push_back({known.own, {}, {}, ops_, SplitExperts::Part{layer, {own, backend_.buffer_at(choice.address).in[known.home], 2 * rows * used}, {}, {}, {}, 0}});
+  experts_ended_ = false;
+  written_in_both_ = {choice.address};
+}
+
+void SplitOps::end_experts(Buffer out, int64_t cols) {
+  pieces_.back().experts->out = read_in_both(out);
+  pieces_.back().experts->cols = cols;
+  experts_ended_ = true;
+}
+
+SplitExperts::Input SplitOps::read_in_both(Buffer buffer) {
+  SplitExperts::Part& part = *pieces_.back().experts;
+  const SplitBackend::SplitBuffer& known = backend_.buffer_at(buffer.address);
+  const SplitExperts::Input both{read(buffer), known.in[backend_.experts_.layer(part.layer).home], known.floats};
+  if (written_in_both_.insert(buffer.address).second) part.inputs.push_back(both);  // brought once
+  return both;
+}
+
+SplitExperts::Input SplitOps::write_in_both(Buffer buffer, int64_t floats) {
+  written_in_both_.insert(buffer.address);
+  const Buffer own = write(buffer, floats);
+  return {own, backend_.buffer_at(buffer.address).in[backend_.experts_.layer(pieces_.back().experts->layer).home], floats};
+}
+
+// issue(ops, whether for the layer's own place)
+template <typename Issue>
+void SplitOps::op_in_both(Issue issue) {
+  pieces_.back().experts->ops.push_back([=](Ops& ops) { issue(ops, false); });
+  op([=](Ops& ops) { issue(ops, true); });
+}
+
 void SplitOps::gate(Gate kind, Buffer gate, Buffer up, int64_t cols, int64_t rows) {
+  if (in_experts()) {
+    const SplitExperts::Input from = read_in_both(up), into = read_in_both(gate);
+    return op_in_both([=](Ops& ops, bool own) { ops.gate(kind, own ? into.own : into.home, own ? from.own : from.home, cols, rows); });
+  }
   go_to(place_);
   up = read(up);
   gate = change(gate, rows * cols);
@@ -167,8 +209,23 @@ void SplitOps::route(Buffer logits, int64_t experts, int64_t used, Buffer choice
   op([=](Ops& ops) { ops.route(logits, experts, used, choice, rows); });
 }
 
+void SplitOps::find_slots(Buffer choice, Buffer slots, int64_t used, int64_t rows) {
+  go_to(place_);
+  slots = read(slots);
+  choice = change(choice, 2 * rows * used);
+  op([=](Ops& ops) { ops.find_slots(choice, slots, used, rows); });
+}
+
 void SplitOps::expert_matmul(const Weight& experts, int64_t out_cols, Buffer choice, int64_t used, ExpertInput kind, Buffer in, Buffer out,
                              int64_t rows) {
+  if (const SplitExperts::Copies* copies = backend_.experts_.copies_of(experts)) {
+    if (!in_experts()) begin_experts(copies->layer, choice, used, rows);
+    const SplitExperts::Input chosen = read_in_both(choice), from = read_in_both(in), to = write_in_both(out, rows * used * out_cols);
+    return op_in_both([=, whole = experts, slots = copies->slots](Ops& ops, bool own) {
+      if (own) ops.expert_matmul(slots, out_cols, chosen.own, used, kind, from.own, to.own, rows);
+      else ops.expert_matmul(whole, out_cols, chosen.home, used, kind, from.home, to.home, rows);
+    });
+  }
   at(experts);
   choice = read(choice);
   in = read(in);
@@ -177,6 +234,13 @@ void SplitOps::expert_matmul(const Weight& experts, int64_t out_cols, Buffer cho
 }
 
 void SplitOps::add_expert_bias(Buffer into, const Weight& bias, Buffer choice, int64_t used, int64_t rows) {
+  if (const SplitExperts::Copies* copies = backend_.experts_.copies_of(bias)) {
+    const SplitExperts::Input chosen = read_in_both(choice), to = read_in_both(into);
+    return op_in_both([=, whole = bias, slots = copies->slots](Ops& ops, bool own) {
+      if (own) ops.add_expert_bias(to.own, slots, chosen.own, used, rows);
+      else ops.add_expert_bias(to.home, whole, chosen.home, used, rows);
+    });
+  }
   at(bias);
   choice = read(choice);
   into = change(into, rows * used * bias.cols);
@@ -184,6 +248,7 @@ void SplitOps::add_expert_bias(Buffer into, const Weight& bias, Buffer choice, i
 }
 
 void SplitOps::sum_experts(Buffer in, Buffer choice, int64_t used, Buffer out, int64_t cols, int64_t rows) {
+  if (in_experts()) end_experts(in, cols);
   go_to(place_);
   in = read(in);
   choice = read(choice);

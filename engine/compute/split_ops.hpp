@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <set>
 #include <vector>
 
 #include "engine/compute/split_backend.hpp"
@@ -22,6 +24,7 @@ class SplitOps final : public Ops {
     std::vector<Brought> brought;  // before the first op
     std::vector<std::function<void(Ops&)>> ops;
     int64_t first_op = 0;          // of the whole pass
+    std::optional<SplitExperts::Part> experts = {};  // that another place computes of what these ops are for
   };
 
   explicit SplitOps(SplitBackend& backend) : backend_(backend) {}
@@ -42,6 +45,7 @@ class SplitOps final : public Ops {
   void scale(Buffer into, float factor, int64_t cols, int64_t rows) override;
   void split(Buffer joined, Buffer first, Buffer second, int64_t cols, int64_t count) override;
   void route(Buffer logits, int64_t experts, int64_t used, Buffer choice, int64_t rows) override;
+  void find_slots(Buffer choice, Buffer slots, int64_t used, int64_t rows) override;
   void expert_matmul(const Weight& experts, int64_t out_cols, Buffer choice, int64_t used, ExpertInput kind, Buffer in, Buffer out,
                      int64_t rows) override;
   void add_expert_bias(Buffer into, const Weight& bias, Buffer choice, int64_t used, int64_t rows) override;
@@ -65,8 +69,19 @@ class SplitOps final : public Ops {
   Rope own(const Rope& rope) const;
   void op(std::function<void(Ops&)> issue);
 
+  // Between the choice and the sum of a layer's experts that have copies, ops are noted for both of its places: each computes its own choices.
+  void begin_experts(size_t layer, Buffer choice, int64_t used, int64_t rows);
+  void end_experts(Buffer out, int64_t cols);
+  bool in_experts() const { return !pieces_.empty() && pieces_.back().experts && !experts_ended_; }
+  SplitExperts::Input read_in_both(Buffer buffer);
+  SplitExperts::Input write_in_both(Buffer buffer, int64_t floats);
+  template <typename Issue>
+  void op_in_both(Issue issue);
+
   SplitBackend& backend_;
   std::vector<Piece> pieces_;
+  bool experts_ended_ = false;
+  std::set<const float*> written_in_both_;
   size_t place_ = 0;  // of the last op
   int64_t ops_ = 0;
 };

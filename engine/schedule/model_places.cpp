@@ -52,7 +52,7 @@ std::vector<GpuRoom> rooms_of(const Gpus& gpus, const Survey& survey, int64_t re
 }
 
 // The backends that the placement uses, and where each part is among them.
-Result<ModelPlaces> put_together(const Placement& placement, const Gpus& gpus, const compute::BackendOptions& options) {
+Result<ModelPlaces> put_together(const Placement& placement, const Gpus& gpus, const compute::BackendOptions& options, compute::ExpertPlaces experts) {
   for (size_t i = 0; i < gpus.size(); ++i) {
     if (placement.whole_on(static_cast<int>(i))) return ModelPlaces{gpus[i], gpus[i], 0};
   }
@@ -75,6 +75,13 @@ Result<ModelPlaces> put_together(const Placement& placement, const Gpus& gpus, c
   const auto index_of = [&](int number) { return static_cast<size_t>(std::find(numbers.begin(), numbers.end(), number) - numbers.begin()); };
   compute::LayerPlaces places;
   for (const int layer : placement.layers) places.layers.push_back(index_of(layer));
+  if (placement.experts_apart()) {
+    for (const int layer : placement.layers) {
+      experts.homes.push_back(index_of(on_cpu));
+      experts.slots.push_back(layer == on_cpu ? 0 : placement.expert_copies[static_cast<size_t>(layer)]);
+    }
+    places.experts = std::move(experts);
+  }
   places.embedding = index_of(placement.embedding);
   places.output = index_of(placement.output);
   const size_t last = used.size() - 1;
@@ -106,7 +113,7 @@ Result<Decision> decide(const model::Files& files, const RuntimeOptions& options
   }
   decision.rooms = rooms_of(gpus, decision.survey, options.gpu_reserve_mib, draft_bytes);
   PlacementWish& wish = decision.wish;
-  wish = {options.gpu_layers, options.backend.backend == "cuda", options.layer_split, blocks_for(context), options.slots * cache::state_slots_per_sequence};
+  wish = {options.gpu_layers, options.backend.backend == "cuda", options.gpu_experts, options.layer_split, blocks_for(context), options.slots * cache::state_slots_per_sequence};
   decision.placement = place_layers(decision.survey.need, decision.rooms, wish);
   if (!decision.placement && options.gpu_layers < 0 && options.context == 0) {  // a shorter context rather than none
     wish.blocks = 1;
@@ -115,17 +122,20 @@ Result<Decision> decide(const model::Files& files, const RuntimeOptions& options
   return decision;
 }
 
-Result<ModelPlaces> act_on(const Decision& decision, const Gpus& gpus, const compute::BackendOptions& options) {
+Result<ModelPlaces> act_on(const Decision& decision, const Gpus& gpus, const RuntimeOptions& asked) {
+  const compute::BackendOptions& options = asked.backend;
   if (!decision.placement) return Error{decision.placement.error()};
   if (decision.placement->gpu_layers() == 0) {
     Result<ModelPlaces> made = one_place(on_the_cpu(options));
     PlacementWish one = decision.wish;
     one.gpu_layers = 1;
+    one.gpu_experts = -1;
     if (made) made->model->add_note("computing on the CPU, the GPU cannot have the model: " + place_layers(decision.survey.need, decision.rooms, one).error());
     return made;
   }
-  Result<ModelPlaces> made = put_together(*decision.placement, gpus, options);
-  if (made && made->model != made->draft) made->model->add_note("the model is split: " + describe(*decision.placement, decision.rooms));
+  const int64_t experts = decision.survey.need.experts;
+  Result<ModelPlaces> made = put_together(*decision.placement, gpus, options, {{}, {}, experts, static_cast<uint64_t>(asked.expert_swap_mib) << 20});
+  if (made && made->model != made->draft) made->model->add_note("the model is split: " + describe(*decision.placement, decision.rooms, experts));
   return made;
 }
 
@@ -152,7 +162,7 @@ Result<ModelPlaces> make_places(const model::Files& files, const RuntimeOptions&
     const Result<Decision> decision = decide(files, options, limits, draft, gpus);
     if (!decision) return Error{decision.error()};
     // What one GPU cannot have, all of them together may.
-    if (decision->on_gpus() || count == all || !options.layer_split.empty()) return act_on(*decision, gpus, backend);
+    if ((decision->on_gpus() && !decision->placement->experts_apart()) || count == all || !options.layer_split.empty()) return act_on(*decision, gpus, options);
   }
 }
 

@@ -19,6 +19,7 @@ struct Choice {
   size_t layers = 0;
   bool embedding = false, output = true;
 };
+enum class EmbeddingMay { be_on_gpu, be_on_cpu_only };
 
 // The parts of the choice over the GPUs by their shares; whether they fit is said by `short_of`.
 Placement spread(const PartsNeed& need, const Choice& choice, const std::vector<double>& shares, const PlacementWish& wish) {
@@ -91,14 +92,14 @@ std::string range_text(const std::vector<int>& layers, int place) {
 int64_t Placement::gpu_layers() const { return std::count_if(layers.begin(), layers.end(), [](int place) { return place != on_cpu; }); }
 
 bool Placement::whole_on(int gpu) const {
-  return embedding == gpu && output == gpu && std::all_of(layers.begin(), layers.end(), [&](int place) { return place == gpu; });
+  return !experts_apart() && embedding == gpu && output == gpu && std::all_of(layers.begin(), layers.end(), [&](int place) { return place == gpu; });
 }
 
-Result<Placement> place_layers(const PartsNeed& need, std::span<const GpuRoom> gpus, const PlacementWish& wish) {
+namespace {
+
+// Layers with all that belongs to them.
+Result<Placement> place_whole_layers(const PartsNeed& need, std::span<const GpuRoom> gpus, const PlacementWish& wish, EmbeddingMay embedding) {
   const size_t all = need.layers.size();
-  if (wish.shares.size() > gpus.size()) {
-    return Error{"layer_split names " + std::to_string(wish.shares.size()) + " GPUs, and " + std::to_string(gpus.size()) + " can be used"};
-  }
   Placement none;
   none.layers.assign(all, on_cpu);
   none.taken.assign(gpus.size(), 0);
@@ -108,7 +109,8 @@ Result<Placement> place_layers(const PartsNeed& need, std::span<const GpuRoom> g
   std::vector<double> shares = wish.shares;
   shares.resize(gpus.size(), 0);
   if (wish.shares.empty()) {
-    for (size_t i = 0; i < gpus.size() && most == all; ++i) {  // one GPU has no border to cross
+    // One GPU has no border to cross; for copies of experts the room of all of them counts.
+    for (size_t i = 0; i < gpus.size() && most == all && embedding == EmbeddingMay::be_on_gpu; ++i) {
       std::vector<double> alone(gpus.size(), 0);
       alone[i] = 1;
       const Placement placement = spread(need, {all, true, true}, alone, wish);
@@ -122,7 +124,7 @@ Result<Placement> place_layers(const PartsNeed& need, std::span<const GpuRoom> g
   std::optional<Placement> best;
   for (size_t layers = most; layers > 0 && !best; --layers) {
     for (const Choice& choice : {Choice{layers, true, true}, Choice{layers, false, true}}) {
-      if (choice.embedding && layers < all) continue;
+      if (choice.embedding && (layers < all || embedding == EmbeddingMay::be_on_cpu_only)) continue;
       Placement placement = spread(need, choice, shares, wish);
       if (best || short_of(placement, gpus)) continue;
       best = std::move(placement);
@@ -137,10 +139,52 @@ Result<Placement> place_layers(const PartsNeed& need, std::span<const GpuRoom> g
   if (enough) return best ? *best : none;
   const Placement wanted = spread(need, {most, false, wish.gpu_layers < 0}, shares, wish);
   const size_t gpu = short_of(wanted, gpus).value_or(0);
-  return does_not_fit(wish.gpu_layers < 0 ? "all of the model's " + layers_text(static_cast<int64_t>(all)) : layers_text(static_cast<int64_t>(most)), wanted, gpus, gpu, fitting);
+  const std::string what = wish.gpu_layers < 0 ? "all of the model's " + layers_text(static_cast<int64_t>(all)) : layers_text(static_cast<int64_t>(most));
+  return does_not_fit(what + (embedding == EmbeddingMay::be_on_cpu_only ? " without experts" : ""), wanted, gpus, gpu, fitting);
 }
 
-std::string describe(const Placement& placement, std::span<const GpuRoom> gpus) {
+// Layers without their experts, and of these as many copies as there is room for, the same number of each layer of a GPU.
+Result<Placement> place_experts_apart(const PartsNeed& need, std::span<const GpuRoom> gpus, const PlacementWish& wish) {
+  PartsNeed rest = need;
+  for (LayerNeed& layer : rest.layers) layer.weights -= layer.experts;
+  for (LayerNeed& layer : rest.layers) layer.weights += layer.experts > 0 ? static_cast<uint64_t>(need.experts) * sizeof(float) : 0;  // where its copies are
+  Result<Placement> placement = place_whole_layers(rest, gpus, wish, EmbeddingMay::be_on_cpu_only);
+  if (!placement || placement->gpu_layers() == 0) return placement;
+  for (size_t i = 0; i < gpus.size(); ++i) {
+    uint64_t one_of_each = 0;
+    for (size_t l = 0; l < need.layers.size(); ++l) {
+      if (placement->layers[l] == static_cast<int>(i)) one_of_each += need.layers[l].experts / static_cast<uint64_t>(need.experts);
+    }
+    const uint64_t room = usable(gpus[i]) - placement->taken[i];
+    const int64_t fitting = one_of_each > 0 ? std::min(need.experts, static_cast<int64_t>(room / one_of_each)) : 0;
+    const int64_t copies = wish.gpu_experts < 0 || one_of_each == 0 ? fitting : wish.gpu_experts;
+    if (copies > fitting) {
+      return Error{std::to_string(copies) + " of " + std::to_string(need.experts) + " experts of each layer on the GPU do not fit: " + gpus[i].name + " would have to take " +
+                   mib(placement->taken[i] + one_of_each * static_cast<uint64_t>(copies)) + " MiB, but " + mib(gpus[i].free) + " MiB are free, of which " +
+                   mib(gpus[i].reserve) + " MiB are kept in reserve; " + std::to_string(fitting) + " would fit (--gpu-experts " + std::to_string(fitting) + ")"};
+    }
+    placement->expert_copies.push_back(copies);
+    placement->taken[i] += one_of_each * static_cast<uint64_t>(copies);
+  }
+  return placement;
+}
+
+}  // namespace
+
+Result<Placement> place_layers(const PartsNeed& need, std::span<const GpuRoom> gpus, const PlacementWish& wish) {
+  if (wish.shares.size() > gpus.size()) {
+    return Error{"layer_split names " + std::to_string(wish.shares.size()) + " GPUs, and " + std::to_string(gpus.size()) + " can be used"};
+  }
+  if (wish.gpu_experts >= 0 && need.experts == 0) return Error{"--gpu-experts " + std::to_string(wish.gpu_experts) + ": the model has no experts"};
+  if (wish.gpu_experts >= 0 && wish.gpu_experts < need.experts) return place_experts_apart(need, gpus, wish);
+  Result<Placement> whole = place_whole_layers(need, gpus, wish, EmbeddingMay::be_on_gpu);
+  const int64_t all = static_cast<int64_t>(need.layers.size()), wanted = wish.gpu_layers < 0 ? all : std::min(all, wish.gpu_layers);
+  if (need.experts == 0 || wish.gpu_experts >= 0 || (whole && whole->gpu_layers() >= wanted && whole->output != on_cpu)) return whole;
+  Result<Placement> apart = place_experts_apart(need, gpus, wish);
+  return !whole || (apart && apart->gpu_layers() > whole->gpu_layers()) ? apart : whole;
+}
+
+std::string describe(const Placement& placement, std::span<const GpuRoom> gpus, int64_t experts) {
   std::string text;
   const auto add = [&](const std::string& layers, bool embedding, bool output, const std::string& where) {
     std::string what = layers;
@@ -155,6 +199,11 @@ std::string describe(const Placement& placement, std::span<const GpuRoom> gpus) 
         gpus[i].name + " (" + mib(placement.taken[i]) + " of " + mib(gpus[i].free) + " MiB free)");
   }
   add(range_text(placement.layers, on_cpu), placement.embedding == on_cpu, placement.output == on_cpu, "the CPU");
+  for (size_t i = 0; i < placement.expert_copies.size(); ++i) {
+    const std::string layers = range_text(placement.layers, static_cast<int>(i));
+    if (layers.empty()) continue;
+    text += ", experts of " + layers + " in RAM, " + std::to_string(placement.expert_copies[i]) + " of " + std::to_string(experts) + " a layer on " + gpus[i].name;
+  }
   return text;
 }
 

@@ -24,12 +24,18 @@
 
 namespace vigil::schedule {
 
+// About a tenth of a second, at what a bus takes and cores arrange.
+inline constexpr int64_t default_expert_swap_mib = 128;
+
 struct RuntimeOptions {
   int64_t context = 0;       // tokens; 0 = the largest up to the trained one that fits
   compute::BackendOptions backend;
   int64_t gpu_layers = -1;   // the last so many layers are on GPUs, where the backend may be one: -1 = as many as fit, with "cuda" all
   std::vector<double> layer_split;  // shares of several GPUs, in their order; empty = one if the model fits on it, else by what is free
   int64_t gpu_reserve_mib = -1;     // what stays free of each GPU; -1 = gpu_reserve_percent of what is free
+  // Of each layer on a GPU so many experts have a copy there, and all are in RAM; -1 = all are there where the layers fit with them, else as many as fit.
+  int64_t gpu_experts = -1;
+  int64_t expert_swap_mib = default_expert_swap_mib;  // of such copies that are made anew between two requests; 0 = they stay as they are
   compute::KvType kv_type = compute::KvType::f16;
   int64_t slots = 1;         // sequences that run at once
   int64_t speculate = 0;     // most tokens that a sequence may guess ahead in a step; nothing for models with recurrent state

@@ -259,6 +259,7 @@ void Scheduler::end(Place& place, protocol::EngineEvent last_line) {
   std::erase_if(places_, [&](const auto& other) { return other.get() == &place; });
   ++endings_;
   emit_(tag, std::move(last_line));
+  if (places_.empty()) runtime_.backend().rest();
 }
 
 Scheduler::Place* Scheduler::find(Number number) {

@@ -1,4 +1,4 @@
-// The model is bound to a backend that has a place for each layer, and each place only counts.
+// The model is bound to a backend that has a place for each layer and one for its experts, and each place only counts.
 #include "engine/schedule/survey.hpp"
 
 #include <deque>
@@ -54,9 +54,10 @@ Result<Survey> survey_model(const model::Files& files, const SurveyStep& step, s
   const size_t layers = static_cast<size_t>(config->layers);
   std::vector<std::shared_ptr<CountingBackend>> places;
   compute::LayerPlaces order;
-  for (size_t i = 0; i < layers + 2; ++i) {
+  for (size_t i = 0; i < 2 * layers + 2; ++i) {
     places.push_back(std::make_shared<CountingBackend>(*gpus.front()));
     if (i < layers) order.layers.push_back(i);
+    if (i < layers) order.experts.homes.push_back(layers + 2 + i);
   }
   order.embedding = layers;
   order.output = layers + 1;
@@ -74,8 +75,11 @@ Result<Survey> survey_model(const model::Files& files, const SurveyStep& step, s
   const uint64_t kv_block = kv.layers > 0 ? kv.block_bytes() / static_cast<uint64_t>(kv.layers) : 0;
   const uint64_t state = static_cast<uint64_t>(caches.states.shape.layer_floats()) * sizeof(float);
   for (size_t i = 0; i < layers; ++i) {
-    found.need.layers.push_back({places[i]->bytes(), kv_block * static_cast<uint64_t>(shares[i].kv_layers), state * static_cast<uint64_t>(shares[i].state_layers)});
+    const uint64_t experts = places[layers + 2 + i]->bytes();
+    found.need.layers.push_back(
+        {places[i]->bytes() + experts, kv_block * static_cast<uint64_t>(shares[i].kv_layers), state * static_cast<uint64_t>(shares[i].state_layers), experts});
   }
+  found.need.experts = config->experts.count;
   found.need.embedding = places[layers]->bytes();
   found.need.output = places[layers + 1]->bytes();
   found.need.tied = !files.has("output.weight");

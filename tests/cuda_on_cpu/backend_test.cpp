@@ -11,6 +11,7 @@
 #include "engine/gguf/writer.hpp"
 #include "tests/cuda_on_cpu/device_support.hpp"
 #include "tests/engine/model_support.hpp"
+#include "tools/random_model.hpp"
 
 using namespace vigil;
 using namespace vigil::compute;
@@ -239,6 +240,69 @@ TEST_CASE("a type without kernels is kept as halves, and named once") {
       size += std::abs(static_cast<double>(values[c]) * static_cast<double>(x[c]));
     }
     CHECK(std::abs(static_cast<double>(ours[static_cast<size_t>(r)]) - expected) < size * 0x1p-11);
+  }
+}
+
+TEST_CASE("slots of matrices take any of a file's, at any time, and are what the file has") {
+  const int64_t experts = 6, slots = 4, rows = 16, cols = 256;
+  for (const gguf::TensorType type : {gguf::TensorType::q8_0, gguf::TensorType::f16, gguf::TensorType::f32, gguf::TensorType::q2_k}) {
+    INFO(gguf::type_info(type)->name);
+    const std::vector<std::byte> file = *tools::random_tensor(type, experts * rows, cols, 1, 0, 4), biases = gguf::f32_bytes(some_floats(static_cast<size_t>(experts * rows)));
+    const auto of = [&](const std::vector<std::byte>& bytes, int64_t first, int64_t count) {
+      const size_t each = bytes.size() / static_cast<size_t>(experts);
+      return std::span(bytes).subspan(static_cast<size_t>(first) * each, static_cast<size_t>(count) * each);
+    };
+    const auto backend = on_device();
+    const Weight whole = *backend->bind("w", type, experts * rows, cols, file, WeightUse::product), all = *backend->bind("b", gguf::TensorType::f32, experts, rows, biases, WeightUse::values);
+    const size_t before = cuda_on_cpu::allocated_bytes();
+    const uint64_t own = *backend->own_memory();
+    const Weight some = *backend->bind_slots("w", type, slots, rows, cols, WeightUse::product), few = *backend->bind_slots("b", gguf::TensorType::f32, slots, 1, rows, WeightUse::values);
+    CHECK(cuda_on_cpu::allocated_bytes() - before == backend->bytes_kept(type, slots * rows, cols, WeightUse::product) + static_cast<size_t>(slots * rows) * sizeof(float));
+    // Their bytes count with those of the file, as they do in what is needed.
+    if (type != gguf::TensorType::q2_k) CHECK(std::abs(static_cast<int64_t>(*backend->own_memory() - own)) < 4096);
+    const auto fill = [&](int64_t slot, int64_t first, int64_t count) {
+      backend->fill_slots(some, slot * rows, of(file, first, count));
+      backend->fill_slots(few, slot, of(biases, first, count));
+    };
+    fill(0, 0, 4);  // before the load's end and after it
+    REQUIRE(backend->prepare(go_on, keep));
+    fill(2, 4, 2);
+    fill(0, 3, 1);
+    const std::vector<float> expert_of = {3, 1, 4, 5}, slot_choice = {0, 1, 1, 1, 2, 1, 3, 1}, whole_choice = {3, 1, 1, 1, 4, 1, 5, 1};
+    const Buffer in = *backend->allocate(cols), choice = *backend->allocate(8), out = *backend->allocate(4 * rows);
+    backend->write(in, 0, some_floats(static_cast<size_t>(cols)));
+    const auto outcome = [&](const std::vector<float>& chosen, const Weight& weight, const Weight& bias) {
+      backend->write(choice, 0, chosen);
+      backend->run([&](Ops& ops) { ops.expert_matmul(weight, rows, choice, 4, ExpertInput::row, in, out, 1), ops.add_expert_bias(out, bias, choice, 4, 1); });
+      std::vector<float> values(static_cast<size_t>(4 * rows));
+      backend->read(out, 0, values);
+      return values;
+    };
+    CHECK(outcome(slot_choice, some, few) == outcome(whole_choice, whole, all));
+  }
+  const auto odd = on_device()->bind_slots("blk.3.ffn_up_exps.weight", gguf::TensorType::f32, 2, 20, 64, WeightUse::product);
+  REQUIRE_FALSE(odd);
+  CHECK_THAT(odd.error(), Contains("tensor 'blk.3.ffn_up_exps.weight': an expert of 20 rows, no multiple of 8,") && Contains("--gpu-experts 0"));
+}
+
+TEST_CASE("rows are written where they belong, however many, and what was started before is not disturbed") {
+  const auto backend = on_device();
+  for (const int64_t cols : {5, 30000, 300000}) {  // of the last not one fits into what copies pass through
+    const int64_t count = cols == 5 ? 4000 : 12;
+    const Buffer into = *backend->allocate(count * cols);
+    backend->write(into, 0, std::vector<float>(static_cast<size_t>(into.floats), 1.0f));
+    std::vector<int64_t> rows;
+    for (int64_t row = 0; row < count; ++row) {
+      if (row % 5 < 2 || row > count / 2) rows.push_back(row);
+    }
+    const std::vector<float> values = some_floats(rows.size() * static_cast<size_t>(cols));
+    CHECK(backend->start([&](Ops& ops) { ops.scale(into, 3, cols, count); }, {}) == RunOutcome::finished);
+    backend->write_rows(into, cols, rows, values);
+    backend->finish();
+    std::vector<float> all(static_cast<size_t>(into.floats)), expected(all.size(), 3.0f);
+    backend->read(into, 0, all);
+    for (size_t i = 0; i < rows.size(); ++i) std::copy_n(values.begin() + static_cast<int64_t>(i) * cols, cols, expected.begin() + rows[i] * cols);
+    CHECK(all == expected);
   }
 }
 

@@ -4,6 +4,8 @@
 #include <catch2/catch.hpp>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <thread>
 
@@ -38,6 +40,47 @@ std::vector<float> some_floats(size_t count) {
   std::vector<float> values(count);
   for (size_t i = 0; i < count; ++i) values[i] = static_cast<float>(static_cast<int>(i * 37 % 101) - 50) / 50;
   return values;
+}
+
+schedule::RuntimeOptions on_gpus(int count) {
+  cuda_on_cpu::device.count = count;
+  schedule::RuntimeOptions options = device_options();
+  options.kv_type = compute::KvType::f32;
+  return options;
+}
+
+std::vector<std::vector<float>> scores_of(schedule::Runtime& runtime, const std::vector<int32_t>& ids) {
+  cache::Sequence sequence(runtime.pool());
+  std::vector<std::vector<float>> all;
+  for (size_t done = 0; done < ids.size();) {
+    const size_t count = done < 24 ? 12 : 1;
+    REQUIRE(sequence.reserve(static_cast<int64_t>(count)));
+    REQUIRE(runtime.step(sequence, std::span(ids).subspan(done, count), 1) == compute::RunOutcome::finished);
+    done += count;
+    all.emplace_back(static_cast<size_t>(runtime.model().vocabulary()));
+    runtime.read_scores(0, all.back());
+  }
+  return all;
+}
+
+double worst_share(const std::vector<std::vector<float>>& ours, const std::vector<std::vector<float>>& theirs) {
+  double worst = ours.size() == theirs.size() ? 0 : 1e9;
+  for (size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
+    double size = 0, apart = 0;
+    for (size_t k = 0; k < ours[i].size(); ++k) {
+      size = std::max(size, std::abs(static_cast<double>(theirs[i][k])));
+      const double difference = std::abs(static_cast<double>(ours[i][k]) - static_cast<double>(theirs[i][k]));
+      apart = std::max(apart, difference < 1e9 ? difference : 1e9);
+    }
+    worst = std::max(worst, apart / size);
+  }
+  return worst;
+}
+
+std::string note_of(schedule::Runtime& runtime) {
+  std::string text;
+  for (const std::string& note : runtime.backend().notes()) text += note + "\n";
+  return text;
 }
 
 int run_engine(const std::vector<std::byte>& bytes, const schedule::RuntimeOptions& runtime, const std::function<std::string(std::string_view line)>& on_line) {

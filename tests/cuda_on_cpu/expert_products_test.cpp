@@ -1,6 +1,7 @@
 // Routed products: each choice's row is what its expert's matrix alone would give, to the bit, whether choices are sorted by expert or not.
 #include <catch2/catch.hpp>
 
+#include <cmath>
 #include <string>
 
 #include "engine/sample/random.hpp"
@@ -15,6 +16,7 @@ namespace {
 struct Case {
   int64_t rows, used, experts, out_cols, cols;
   bool input_per_choice;
+  bool gaps = false;  // every third choice is none
 };
 
 // Experts that differ within a row; some may be nobody's choice.
@@ -24,7 +26,8 @@ Floats random_choice(const Case& with, uint64_t seed) {
   for (int64_t row = 0; row < with.rows; ++row) {
     const uint64_t first = random.next() % static_cast<uint64_t>(with.experts);
     for (int64_t k = 0; k < with.used; ++k) {
-      choice.push_back(static_cast<float>((first + static_cast<uint64_t>(k)) % static_cast<uint64_t>(with.experts)));
+      const int64_t expert = static_cast<int64_t>((first + static_cast<uint64_t>(k)) % static_cast<uint64_t>(with.experts));
+      choice.push_back(static_cast<float>(with.gaps && choice.size() % 6 == 0 ? -1 - expert : expert));
       choice.push_back(1.0f / static_cast<float>(with.used));
     }
   }
@@ -44,6 +47,10 @@ void check(TensorType type, const Case& with) {
                                 to.get(), scratch.get());
   const Floats out = to.to_host();
 
+  for (int64_t i = 0; i < with.rows * with.used; ++i) {
+    if (choice[static_cast<size_t>(2 * i)] >= 0) continue;
+    for (int64_t c = 0; c < with.out_cols; ++c) REQUIRE(std::isnan(out[static_cast<size_t>(i * with.out_cols + c)]));  // as it was
+  }
   for (int64_t expert = 0; expert < with.experts; ++expert) {
     const Weights one(all, expert * with.out_cols, with.out_cols);
     const Floats every_row = product_of(one, in, input_rows);
@@ -71,6 +78,15 @@ TEST_CASE("expert products, few choices: every type, every order") {
 TEST_CASE("expert products, choices sorted by expert: every type, every order") {
   for (const TensorType type : types()) {
     in_every_order([&] { check(type, {13, 2, 3, 12, 256, false}); });
+  }
+}
+
+TEST_CASE("expert products leave what is no choice as it is: every type, few choices and sorted ones") {
+  for (const TensorType type : types()) {
+    in_every_order([&] {
+      check(type, {3, 2, 5, 16, 256, false, true});
+      check(type, {13, 2, 3, 12, 256, true, true});
+    });
   }
 }
 

@@ -2,7 +2,6 @@
 // not fit is told with numbers.
 #include <catch2/catch.hpp>
 
-#include <cmath>
 #include <string>
 #include <vector>
 
@@ -27,48 +26,6 @@ RandomModel model_of(const std::string& architecture) {
   model.type = gguf::TensorType::f32;
   model.seed = 3;
   return model;
-}
-
-schedule::RuntimeOptions on_gpus(int count) {
-  cuda_on_cpu::device.count = count;
-  schedule::RuntimeOptions options = device_options();
-  options.kv_type = compute::KvType::f32;
-  return options;
-}
-
-// A prompt in two chunks, then one token at a time: the scores after every step.
-std::vector<std::vector<float>> scores_of(schedule::Runtime& runtime, const std::vector<int32_t>& ids) {
-  cache::Sequence sequence(runtime.pool());
-  std::vector<std::vector<float>> all;
-  for (size_t done = 0; done < ids.size();) {
-    const size_t count = done < 24 ? 12 : 1;
-    REQUIRE(sequence.reserve(static_cast<int64_t>(count)));
-    REQUIRE(runtime.step(sequence, std::span(ids).subspan(done, count), 1) == compute::RunOutcome::finished);
-    done += count;
-    all.emplace_back(static_cast<size_t>(runtime.model().vocabulary()));
-    runtime.read_scores(0, all.back());
-  }
-  return all;
-}
-
-double worst_share(const std::vector<std::vector<float>>& ours, const std::vector<std::vector<float>>& theirs) {
-  double worst = ours.size() == theirs.size() ? 0 : 1e9;
-  for (size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
-    double size = 0, apart = 0;
-    for (size_t k = 0; k < ours[i].size(); ++k) {
-      size = std::max(size, std::abs(static_cast<double>(theirs[i][k])));
-      const double difference = std::abs(static_cast<double>(ours[i][k]) - static_cast<double>(theirs[i][k]));
-      apart = std::max(apart, difference < 1e9 ? difference : 1e9);
-    }
-    worst = std::max(worst, apart / size);
-  }
-  return worst;
-}
-
-std::string note_of(schedule::Runtime& runtime) {
-  std::string text;
-  for (const std::string& note : runtime.backend().notes()) text += note + "\n";
-  return text;
 }
 
 }  // namespace

@@ -113,6 +113,22 @@ TEST_CASE("large steps and runs of no kind are never recorded, and of many kinds
   CHECK(tally.graphs_launched - full.graphs_launched == 2);  // it has gone
 }
 
+TEST_CASE("a step that is cut into many runs is one kind, and goes with all of them") {
+  Sums sums;
+  const auto step = [&](int64_t rows) {
+    for (int64_t part = 0; part < 100; ++part) {
+      sums.backend->run([&](Ops& ops) { ops.add(sums.a, sums.b, 8, 1); }, {&sums, rows, 1, 0, part, 1});
+    }
+  };
+  const auto before = tally;
+  for (int i = 0; i < 4; ++i) step(1);
+  CHECK(tally.graphs_made - before.graphs_made == 100);
+  CHECK(tally.graphs_launched - before.graphs_launched == 300);
+  CHECK(sums.sum() == 400);
+  for (int64_t rows = 2; rows <= static_cast<int64_t>(cuda::most_graph_kinds) + 1; ++rows) sums.run(rows);
+  CHECK(tally.graphs_gone - before.graphs_gone == 100);
+}
+
 TEST_CASE("a graph that was recorded with other places of a step's words or scratch is made anew") {
   const auto backend = on_device();
   const int64_t rows = 40, cols = 64;

@@ -175,6 +175,38 @@ TEST_CASE("rows go through the experts with the highest scores, by their shares"
   }
 }
 
+TEST_CASE("a choice below 0 is none, and an expert without a slot becomes one") {
+  for (const auto& [rows, inner] : {std::pair<int64_t, int64_t>{3, 6}, {2, 32}, {40, 32}}) {  // few and many choices, widths that the fast kernels take and one that they do not
+    const int64_t experts = 4, used = 2, cols = 32, slots = 2;
+    const Floats x = random_floats(rows * cols, 1), matrices = random_floats(slots * inner * cols, 2), biases = random_floats(slots * inner, 3);
+    Floats choices;
+    for (int64_t i = 0; i < rows * used; ++i) choices.insert(choices.end(), {static_cast<float>((i * 7 + i / 3) % experts), 0.25f});
+    for (const auto& [under_test, threads] : each_with(std::vector<int>{1, 3})) {
+      INFO(under_test.name << ", " << rows << " rows of " << inner);
+      Bench bench(under_test, threads);
+      const Weight some = bench.weight(matrices, slots * inner, WeightUse::product), bias = bench.weight(biases, slots);
+      const Buffer in = bench.buffer(x), choice = bench.buffer(choices), slot_of = bench.buffer(Floats{-1, 1, -1, 0}), out = bench.buffer(Floats(static_cast<size_t>(rows * used * inner), 7));
+      bench.begin(rows, 0);
+      bench.run([&](Ops& ops) {
+        ops.find_slots(choice, slot_of, used, rows);
+        ops.expert_matmul(some, inner, choice, used, ExpertInput::row, in, out, rows);
+        ops.add_expert_bias(out, bias, choice, used, rows);
+      });
+      const Floats found = bench.read(choice), ours = bench.read(out);
+      for (int64_t i = 0; i < rows * used; ++i) {
+        const int64_t expert = static_cast<int64_t>(choices[static_cast<size_t>(2 * i)]), slot = expert == 1 ? 1 : expert == 3 ? 0 : -1 - expert;
+        CHECK(found[static_cast<size_t>(2 * i)] == static_cast<float>(slot));
+        CHECK(found[static_cast<size_t>(2 * i + 1)] == 0.25f);
+        for (int64_t o = 0; o < inner; ++o) {
+          double expected = slot < 0 ? 7 : at(biases, slot * inner + o);
+          for (int64_t c = 0; slot >= 0 && c < cols; ++c) expected += at(matrices, (slot * inner + o) * cols + c) * at(x, i / used * cols + c);
+          CHECK(at(ours, i * inner + o) == Approx(expected).margin(2e-6));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("DeltaNet follows its rule, in one chunk or many") {
   const int64_t rows = 40, key_heads = 2, heads = 4, key_dim = 6, value_dim = 5, taps = 4;
   StateShape shape{1, taps, key_heads, heads, key_dim, value_dim, 2};

@@ -168,6 +168,92 @@ TEST_CASE("shares that do not fit leave the first layers to the CPU") {
   CHECK(placement.embedding == on_cpu);
 }
 
+namespace {
+
+// As ten_layers, but 80 MiB of each layer are 8 experts.
+PartsNeed ten_layers_of_experts() {
+  PartsNeed need = ten_layers();
+  need.experts = 8;
+  for (LayerNeed& layer : need.layers) layer.experts = 80 * mib;
+  return need;
+}
+// The layers without experts, the output, scratch, and where each layer's copies are.
+constexpr uint64_t without_experts = 268 * mib + 10 * 8 * sizeof(float);
+
+}  // namespace
+
+TEST_CASE("layers that do not fit with their experts are on the GPU without them, and as many copies as there is room for") {
+  const GpuRoom whole[] = {room(ten_layers_whole)};
+  CHECK(place_layers(ten_layers_of_experts(), whole, {})->whole_on(0));
+  const GpuRoom without_embedding[] = {room(1068 * mib)};
+  CHECK_FALSE(place_layers(ten_layers_of_experts(), without_embedding, {})->experts_apart());
+  for (const auto& [free, copies] : {std::pair{1068 * mib - 1, 7}, {without_experts + 700 * mib, 7}, {without_experts + 300 * mib, 3}, {without_experts + 300 * mib - 1, 2},
+                                     {without_experts, 0}}) {
+    const GpuRoom one[] = {room(free + 9, 9)};
+    const Placement placement = *place_layers(ten_layers_of_experts(), one, {});
+    CHECK(placement.layers == on({{0, 10}}));
+    CHECK(placement.embedding == on_cpu);
+    CHECK(placement.output == 0);
+    CHECK_FALSE(placement.whole_on(0));
+    CHECK(placement.expert_copies == std::vector<int64_t>{copies});
+    CHECK(placement.taken[0] == without_experts + static_cast<uint64_t>(copies) * 100 * mib);
+  }
+  PlacementWish wish;
+  wish.all_needed = true;  // which these are
+  const GpuRoom small[] = {room(without_experts)};
+  CHECK(place_layers(ten_layers_of_experts(), small, wish)->gpu_layers() == 10);
+  const GpuRoom less[] = {room(without_experts - 1)};
+  const auto refused = place_layers(ten_layers_of_experts(), less, wish);
+  REQUIRE_FALSE(refused);
+  CHECK_THAT(refused.error(), Contains("all of the model's 10 layers without experts on the GPU does not fit") && Contains("269 MiB") && Contains("9 layers would fit"));
+  wish.all_needed = false;
+  const Placement nine = *place_layers(ten_layers_of_experts(), less, wish);
+  CHECK(nine.layers == on({{on_cpu, 1}, {0, 9}}));
+  CHECK(nine.expert_copies == std::vector<int64_t>{0});  // 20 MiB are left
+}
+
+TEST_CASE("layers that were asked for are whole where they fit, and without their experts where they do not") {
+  PlacementWish wish;
+  wish.gpu_layers = 4;
+  const GpuRoom one[] = {room(468 * mib)};
+  const Placement whole = *place_layers(ten_layers_of_experts(), one, wish);
+  CHECK(whole.layers == on({{on_cpu, 6}, {0, 4}}));
+  CHECK_FALSE(whole.experts_apart());
+  wish.gpu_layers = 5;
+  const Placement apart = *place_layers(ten_layers_of_experts(), one, wish);
+  CHECK(apart.layers == on({{on_cpu, 5}, {0, 5}}));
+  CHECK(apart.expert_copies == std::vector<int64_t>{5});  // 168 MiB without any, 50 for one of each
+}
+
+TEST_CASE("copies of experts that were asked for are there or an error has the numbers") {
+  PlacementWish wish;
+  wish.gpu_experts = 3;
+  const GpuRoom large[] = {room(2 * ten_layers_whole)};
+  CHECK(place_layers(ten_layers_of_experts(), large, wish)->expert_copies == std::vector<int64_t>{3});
+  wish.gpu_experts = 0;
+  CHECK(place_layers(ten_layers_of_experts(), large, wish)->expert_copies == std::vector<int64_t>{0});
+  wish.gpu_experts = 8;
+  CHECK(place_layers(ten_layers_of_experts(), large, wish)->whole_on(0));
+  const GpuRoom small[] = {room(without_experts + 250 * mib, 0)};
+  CHECK_FALSE(place_layers(ten_layers_of_experts(), small, wish)->experts_apart());  // whole layers, as was asked for
+  wish.gpu_experts = 3;
+  const auto refused = place_layers(ten_layers_of_experts(), small, wish);
+  REQUIRE_FALSE(refused);
+  CHECK_THAT(refused.error(), Contains("3 of 8 experts of each layer on the GPU do not fit: GPU would have to take 569 MiB, but 519 MiB are free") && Contains("2 would fit (--gpu-experts 2)"));
+  const auto dense = place_layers(ten_layers(), large, wish);
+  REQUIRE_FALSE(dense);
+  CHECK_THAT(dense.error(), Contains("--gpu-experts 3: the model has no experts"));
+}
+
+TEST_CASE("several GPUs share the layers without experts, and each has copies for its own") {
+  const GpuRoom two[] = {{"GPU0", 300 * mib, 0}, {"GPU1", 400 * mib, 0}};
+  const Placement placement = *place_layers(ten_layers_of_experts(), two, {});
+  CHECK(placement.layers == on({{0, 6}, {1, 4}}));
+  CHECK(placement.expert_copies == std::vector<int64_t>{2, 6});  // (300 - 128) / 60, (400 - 148) / 40
+  CHECK(describe(placement, two, 8) == "layers 0 to 5 on GPU0 (249 of 300 MiB free), layers 6 to 9 and the output on GPU1 (389 of 400 MiB free), the embedding on the CPU, "
+                                       "experts of layers 0 to 5 in RAM, 2 of 8 a layer on GPU0, experts of layers 6 to 9 in RAM, 6 of 8 a layer on GPU1");
+}
+
 TEST_CASE("whatever the sizes, nothing is over its room, layers are in order, and one more would not have fitted") {
   std::mt19937 random(7);
   const auto number = [&](uint64_t most) { return random() % (most + 1); };

@@ -380,11 +380,14 @@ TEST_CASE("command line flags are checked by name") {
   CHECK(contains(refusal({"--model", "m", "--gpu-layers", "-2"}), "--gpu-layers '-2'"));
   CHECK(contains(refusal({"--model", "m", "--gpu-reserve-mib", "-2"}), "--gpu-reserve-mib '-2'"));
   CHECK(contains(refusal({"--model", "m", "--layer-split", "3;1"}), "--layer-split '3;1'"));
+  CHECK(contains(refusal({"--model", "m", "--gpu-experts", "-2"}), "--gpu-experts '-2'"));
+  CHECK(contains(refusal({"--model", "m", "--expert-swap-mib", "-1"}), "--expert-swap-mib '-1'"));
   CHECK(contains(refusal({"--model", "m", "--cuda-graphs", "yes"}), "--cuda-graphs 'yes'"));
   CHECK(contains(refusal({"--model", "m", "--nosuch", "0"}), "'--nosuch'"));
   const std::vector<std::string_view> good{"--model=m.gguf", "--context", "4096", "--threads", "3", "--kv-type", "f32", "--slots", "3",
                                            "--step-ms", "200", "--backend", "cpu", "--cache-mib=-1", "--speculate", "5",
-                                           "--gpu-layers", "12", "--layer-split", "3,1", "--gpu-reserve-mib", "700", "--cuda-graphs", "off"};
+                                           "--gpu-layers", "12", "--layer-split", "3,1", "--gpu-reserve-mib", "700", "--cuda-graphs", "off",
+                                           "--gpu-experts", "24", "--expert-swap-mib", "0"};
   const auto options = engine::parse_options(good);
   REQUIRE(options);
   CHECK(options->model == "m.gguf");
@@ -399,6 +402,8 @@ TEST_CASE("command line flags are checked by name") {
   CHECK(options->runtime.gpu_layers == 12);
   CHECK(options->runtime.layer_split == std::vector<double>{3, 1});
   CHECK(options->runtime.gpu_reserve_mib == 700);
+  CHECK(options->runtime.gpu_experts == 24);
+  CHECK(options->runtime.expert_swap_mib == 0);
   CHECK_FALSE(options->runtime.backend.gpu.graphs);
   const auto drafting = engine::parse_options(std::vector<std::string_view>{"--model", "m", "--draft-model", "d.gguf"});
   REQUIRE(drafting);

@@ -50,7 +50,8 @@ class FastOps final : public ReferenceOps {
   void multiply(const Factor& factor, int64_t first, int64_t end);
   void unpack(const Factor& factor, int64_t group, Panel& panel);
   static NextGroups groups_at(const Factor& factor, int64_t group, int64_t groups);
-  // Places (row, choice) in the order of their experts: expert e has work_.places[begins[e]] to [begins[e + 1] - 1]. Returns how many have any.
+  // Places (row, choice) in the order of their experts: expert e has work_.places[begins[e]] to [begins[e + 1] - 1], choices below 0 are left out.
+  // Returns how many experts have any.
   int64_t sort_places(Buffer choice, int64_t places, int64_t experts);
   struct AttentionWork;
   void attend_tile(const AttentionWork& work, int64_t kv_head, int64_t first, int64_t count);

@@ -127,19 +127,22 @@ void FastOps::matmul(const Weight& weight, Buffer in, Buffer out, int64_t rows) 
 }
 
 int64_t FastOps::sort_places(Buffer choice, int64_t places, int64_t experts) {
-  const auto expert_of = [&](int64_t place) { return static_cast<size_t>(choice.address[2 * place]); };
+  const auto expert_of = [&](int64_t place) { return static_cast<int64_t>(choice.address[2 * place]); };
   std::vector<int32_t>& begins = work_.begins;
   begins.assign(static_cast<size_t>(experts) + 1, 0);
-  for (int64_t place = 0; place < places; ++place) ++begins[expert_of(place) + 1];
+  for (int64_t place = 0; place < places; ++place) {
+    if (expert_of(place) >= 0) ++begins[static_cast<size_t>(expert_of(place)) + 1];
+  }
   const int64_t active = std::count_if(begins.begin() + 1, begins.end(), [](int32_t count) { return count > 0; });
   std::partial_sum(begins.begin(), begins.end(), begins.begin());
+  const int32_t chosen = begins.back();
   work_.places.resize(static_cast<size_t>(places));
   // From the last on, each expert's places are filled from its end: afterwards begins[e + 1] is where expert e begins.
   for (int64_t place = places - 1; place >= 0; --place) {
-    work_.places[static_cast<size_t>(--begins[expert_of(place) + 1])] = static_cast<int32_t>(place);
+    if (expert_of(place) >= 0) work_.places[static_cast<size_t>(--begins[static_cast<size_t>(expert_of(place)) + 1])] = static_cast<int32_t>(place);
   }
   begins.erase(begins.begin());
-  begins.push_back(static_cast<int32_t>(places));
+  begins.push_back(chosen);
   return active;
 }
 

@@ -39,6 +39,7 @@ class ReferenceOps : public Ops {
   void attention(Buffer q, const KvCache& cache, int64_t layer, int64_t heads, const AttentionRule& rule, Buffer out, int64_t rows) override;
   // reference_ops_experts.cpp
   void route(Buffer logits, int64_t experts, int64_t used, Buffer choice, int64_t rows) override;
+  void find_slots(Buffer choice, Buffer slots, int64_t used, int64_t rows) override;
   void expert_matmul(const Weight& experts, int64_t out_cols, Buffer choice, int64_t used, ExpertInput kind, Buffer in, Buffer out,
                      int64_t rows) override;
   void add_expert_bias(Buffer into, const Weight& bias, Buffer choice, int64_t used, int64_t rows) override;

@@ -24,6 +24,14 @@ void ReferenceOps::route(Buffer logits, int64_t experts, int64_t used, Buffer ch
   });
 }
 
+void ReferenceOps::find_slots(Buffer choice, Buffer slots, int64_t used, int64_t rows) {
+  assert(choice.floats >= 2 * rows * used);
+  each(rows * used, [&](int64_t place) {
+    const int64_t expert = chosen_expert(choice, used, 0, place), slot = static_cast<int64_t>(slots.address[expert]);
+    choice.address[2 * place] = static_cast<float>(slot < 0 ? -1 - expert : slot);
+  });
+}
+
 void ReferenceOps::expert_matmul(const Weight& experts, int64_t out_cols, Buffer choice, int64_t used, ExpertInput kind, Buffer in, Buffer out,
                                  int64_t rows) {
   const int64_t cols = experts.cols, count = experts.rows / out_cols;
@@ -56,7 +64,9 @@ void ReferenceOps::add_expert_bias(Buffer into, const Weight& bias, Buffer choic
   const int64_t cols = bias.cols;
   assert(into.floats >= rows * used * cols);
   each(rows * used, [&](int64_t place) {
-    const float* values = row_as_floats(bias, chosen_expert(choice, used, 0, place), scratch(cols));
+    const int64_t expert = chosen_expert(choice, used, 0, place);
+    if (expert < 0) return;
+    const float* values = row_as_floats(bias, expert, scratch(cols));
     for (int64_t c = 0; c < cols; ++c) into.address[place * cols + c] += values[c];
   });
 }

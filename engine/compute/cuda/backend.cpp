@@ -54,6 +54,16 @@ bool CudaBackend::prepare(const std::function<bool(double)>& progress, const std
   return weights_.upload(stream_, clock_, progress, release);
 }
 
+Result<Weight> CudaBackend::bind_slots(std::string_view tensor_name, gguf::TensorType type, int64_t slots, int64_t rows, int64_t cols, WeightUse use) {
+  be_current();
+  return weights_.bind_slots(tensor_name, type, slots, rows, cols, use);
+}
+
+void CudaBackend::fill_slots(const Weight& slots, int64_t first_row, std::span<const std::byte> bytes) {
+  be_current();
+  weights_.fill_slots(stream_, clock_, slots, first_row, bytes);
+}
+
 Rope CudaBackend::bind_rope(RopeKind kind, std::span<const double> frequencies, double magnitude, std::span<const uint8_t> axes) {
   be_current();
   const auto put = [&](const void* from, size_t bytes) {
@@ -171,12 +181,22 @@ void CudaBackend::upload(StepData& step) {
 }
 
 RunOutcome CudaBackend::run(const std::function<void(Ops&)>& forward, const RunKind& kind) {
+  const RunOutcome outcome = start(forward, kind);
+  progress_.finish();  // an abort too: what was issued still writes
+  return outcome;
+}
+
+RunOutcome CudaBackend::start(const std::function<void(Ops&)>& forward, const RunKind& kind) {
   be_current();
   if (const StepGraph* graph = graph_of(forward, kind)) return replay(*graph);
   CudaOps ops(*this);
   forward(ops);
-  progress_.finish();  // an abort too: what was issued still writes
   return ops.saw_abort() ? RunOutcome::aborted : RunOutcome::finished;
+}
+
+void CudaBackend::finish() {
+  be_current();
+  progress_.finish();
 }
 
 const StepGraph* CudaBackend::graph_of(const std::function<void(Ops&)>& forward, const RunKind& kind) {
@@ -200,7 +220,6 @@ RunOutcome CudaBackend::replay(const StepGraph& graph) {
     piece.graph.launch(stream_);
     progress_.issued(piece.ops);
   }
-  progress_.finish();
   return aborted ? RunOutcome::aborted : RunOutcome::finished;
 }
 
@@ -232,6 +251,23 @@ void CudaBackend::write(Buffer to, int64_t offset, std::span<const float> values
   assert(offset + static_cast<int64_t>(values.size()) <= to.floats);
   be_current();
   copy_in(to.address + offset, values.data(), values.size_bytes());
+}
+
+// Rows that are next to each other are one copy, and one wait is for as many as pinned memory holds.
+void CudaBackend::write_rows(Buffer to, int64_t cols, std::span<const int64_t> rows, std::span<const float> values) {
+  be_current();
+  const size_t row_bytes = static_cast<size_t>(cols) * sizeof(float), at_once = pinned_.bytes() / row_bytes;
+  if (at_once == 0) return Backend::write_rows(to, cols, rows, values);
+  for (size_t done = 0; done < rows.size(); done += at_once) {
+    const std::span<const int64_t> some = rows.subspan(done, std::min(at_once, rows.size() - done));
+    std::memcpy(pinned_.get(), values.data() + done * static_cast<size_t>(cols), some.size() * row_bytes);
+    for (size_t first = 0, end; first < some.size(); first = end) {
+      for (end = first + 1; end < some.size() && some[end] == some[end - 1] + 1;) ++end;
+      need(cudaMemcpyAsync(to.address + some[first] * cols, pinned_.get() + first * row_bytes, (end - first) * row_bytes, cudaMemcpyHostToDevice, stream_.get()),
+           "copying rows to the device");
+    }
+    progress_.finish();
+  }
 }
 
 }  // namespace vigil::compute::cuda

@@ -26,6 +26,8 @@ class CudaBackend final : public Backend {
   Result<Weight> bind(std::string_view tensor_name, gguf::TensorType type, int64_t rows, int64_t cols, std::span<const std::byte> bytes,
                       WeightUse use) override;
   bool prepare(const std::function<bool(double)>& progress, const std::function<void(std::span<const std::byte>)>& release) override;
+  Result<Weight> bind_slots(std::string_view tensor_name, gguf::TensorType type, int64_t slots, int64_t rows, int64_t cols, WeightUse use) override;
+  void fill_slots(const Weight& slots, int64_t first_row, std::span<const std::byte> bytes) override;
   Rope bind_rope(RopeKind kind, std::span<const double> frequencies, double magnitude, std::span<const uint8_t> axes) override;
   Result<Buffer> allocate(int64_t floats) override;
   Result<KvCache> allocate_kv(const KvShape& shape) override;
@@ -37,9 +39,12 @@ class CudaBackend final : public Backend {
   void upload(StepData& step) override;
   using Backend::run;
   RunOutcome run(const std::function<void(Ops&)>& forward, const RunKind& kind) override;
+  RunOutcome start(const std::function<void(Ops&)>& forward, const RunKind& kind) override;
+  void finish() override;
   void read(Buffer from, int64_t offset, std::span<float> out) override;
   int64_t picks() const override { return most_picked; }
   void write(Buffer to, int64_t offset, std::span<const float> values) override;
+  void write_rows(Buffer to, int64_t cols, std::span<const int64_t> rows, std::span<const float> values) override;
 
  private:
   friend class CudaOps;
@@ -52,7 +57,7 @@ class CudaBackend final : public Backend {
   void copy_in(void* to, const void* from, size_t bytes);
   void copy_out(void* to, const void* from, size_t bytes);
 
-  // The graph of a step that came before, recorded now where it is the second of its kind; null where it is to be launched op by op.
+  // The graph of a step, or a part of one, that came before, recorded now where it is the second of its kind; null where it is to be launched op by op.
   const StepGraph* graph_of(const std::function<void(Ops&)>& forward, const RunKind& kind);
   RunOutcome replay(const StepGraph& graph);
 

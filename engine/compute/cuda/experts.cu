@@ -48,10 +48,19 @@ __global__ void __launch_bounds__(warp_threads) route_kernel(const float* logits
   for (int i = 0; i < used; ++i) mine[2 * i + 1] /= sum;
 }
 
+__global__ void find_slots_kernel(float* choice, const float* slots, int count) {
+  const int i = blockIdx.x * block_threads + threadIdx.x;
+  if (i >= count) return;
+  const int expert = static_cast<int>(choice[2 * i]);
+  const float slot = slots[expert];
+  choice[2 * i] = slot < 0 ? static_cast<float>(-1 - expert) : slot;
+}
+
 __global__ void add_expert_bias_kernel(float* into, const float* bias, int64_t cols, const float* choice, int64_t count) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * block_threads + threadIdx.x;
   if (i >= count) return;
   const int64_t expert = static_cast<int64_t>(choice[2 * (i / cols)]);
+  if (expert < 0) return;
   into[i] += bias[expert * cols + i % cols];
 }
 
@@ -70,6 +79,10 @@ dim3 blocks_for(int64_t count) { return dim3(static_cast<unsigned>((count + bloc
 
 void route(cudaStream_t stream, const float* logits, int64_t experts, int64_t used, float* choice, int64_t rows) {
   launch(route_kernel, dim3(static_cast<unsigned>(rows)), dim3(warp_threads), 0, stream, logits, static_cast<int>(experts), static_cast<int>(used), choice);
+}
+
+void find_slots(cudaStream_t stream, float* choice, const float* slots, int64_t used, int64_t rows) {
+  launch(find_slots_kernel, blocks_for(rows * used), dim3(block_threads), 0, stream, choice, slots, static_cast<int>(rows * used));
 }
 
 void add_expert_bias(cudaStream_t stream, float* into, const float* bias, int64_t cols, const float* choice, int64_t used, int64_t rows) {

@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(256) float_product(FloatWeights weights, Input
   const int count = routed ? 1 : min(inputs, x.rows - first_input);
   const int base = routed ? static_cast<int>(routes.choice[2 * blockIdx.x]) * weights.out_cols : 0;
   const int group = base / 8 + blockIdx.y;
-  if (group >= weights.groups) return;  // the whole block
+  if (base < 0 || group >= weights.groups) return;  // the whole block
   const int pieces = x.parts * part_columns / 4;
   const float4* weight = reinterpret_cast<const float4*>(weights.address + static_cast<size_t>(group) * static_cast<size_t>(pieces) * 128) + lane % 8;
   const float4* input[inputs];

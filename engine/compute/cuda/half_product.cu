@@ -49,6 +49,7 @@ __global__ void __launch_bounds__(256, 2) half_product_few(HalfWeights weights, 
   const bool routed = routes.choice != nullptr;
   const int choice = blockIdx.x, first_input = static_cast<int>(blockIdx.x) * few_inputs, inputs = routed ? 1 : x.rows - first_input;
   const int base = routed ? static_cast<int>(routes.choice[2 * choice]) * weights.out_cols : 0;
+  if (base < 0) return;  // the whole block
   const int group = base / 8 + static_cast<int>(blockIdx.y) * 2;
   const auto input_row = [&](int n) { return routed ? choice / routes.inputs_shared_by : min(first_input + n, x.rows - 1); };
   const unsigned char* upper = group_at(weights, group, x.parts);

@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(few_threads, few_blocks_of_a_processor<type, i
   const int choice = blockIdx.x, first_input = blockIdx.x * inputs;  // the one or the other
   const int base = routes.choice != nullptr ? static_cast<int>(routes.choice[2 * choice]) * weights.out_cols : 0;
   const int group = base / 8 + blockIdx.y;
-  if (group >= weights.groups) return;  // the whole block
+  if (base < 0 || group >= weights.groups) return;  // the whole block
   int input_row[inputs];
 #pragma unroll
   for (int n = 0; n < inputs; ++n) input_row[n] = routes.choice != nullptr ? choice / routes.inputs_shared_by : min(first_input + n, x.rows - 1);

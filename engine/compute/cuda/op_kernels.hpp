@@ -48,6 +48,7 @@ void attention(cudaStream_t stream, const StepView& step, const float* q, const 
 
 // experts.cu. choice[rows, used, 2] = expert, share.
 void route(cudaStream_t stream, const float* logits, int64_t experts, int64_t used, float* choice, int64_t rows);
+void find_slots(cudaStream_t stream, float* choice, const float* slots, int64_t used, int64_t rows);
 void add_expert_bias(cudaStream_t stream, float* into, const float* bias, int64_t cols, const float* choice, int64_t used, int64_t rows);
 void sum_experts(cudaStream_t stream, const float* in, const float* choice, int64_t used, float* out, int64_t cols, int64_t rows);
 

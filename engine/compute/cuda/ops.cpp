@@ -139,6 +139,12 @@ void CudaOps::route(Buffer logits, int64_t experts, int64_t used, Buffer choice,
   issue([&](cudaStream_t stream) { cuda::route(stream, logits.address, experts, used, choice.address, rows); });
 }
 
+void CudaOps::find_slots(Buffer choice, Buffer slots, int64_t used, int64_t rows) {
+  assert(choice.floats >= 2 * rows * used);
+  prepared_ = {};
+  issue([&](cudaStream_t stream) { cuda::find_slots(stream, choice.address, slots.address, used, rows); });
+}
+
 void CudaOps::expert_matmul(const Weight& experts, int64_t out_cols, Buffer choice, int64_t used, ExpertInput kind, Buffer in, Buffer out, int64_t rows) {
   const int64_t count = experts.rows / out_cols;
   assert(in.floats >= rows * (kind == ExpertInput::row ? 1 : used) * experts.cols && out.floats >= rows * used * out_cols);

@@ -38,6 +38,7 @@ class CudaOps final : public Ops {
   void scale(Buffer into, float factor, int64_t cols, int64_t rows) override;
   void split(Buffer joined, Buffer first, Buffer second, int64_t cols, int64_t count) override;
   void route(Buffer logits, int64_t experts, int64_t used, Buffer choice, int64_t rows) override;
+  void find_slots(Buffer choice, Buffer slots, int64_t used, int64_t rows) override;
   void expert_matmul(const Weight& experts, int64_t out_cols, Buffer choice, int64_t used, ExpertInput kind, Buffer in, Buffer out,
                      int64_t rows) override;
   void add_expert_bias(Buffer into, const Weight& bias, Buffer choice, int64_t used, int64_t rows) override;

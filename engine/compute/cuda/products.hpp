@@ -53,7 +53,7 @@ void product_of_prepared(cudaStream_t stream, const Matrix& weight, const std::b
 struct ExpertChoice {
   const float* choice = nullptr;
   int64_t rows = 0, used = 0;
-  int64_t experts = 0;  // an index outside them is a fault of the caller
+  int64_t experts = 0;  // an index above them is a fault of the caller; one below 0 is no choice, and its row of the result stays as it is
   bool input_per_choice = false;
 };
 size_t expert_scratch_bytes(int64_t rows, int64_t used, int64_t experts, int64_t cols);

@@ -57,26 +57,28 @@ Result<StepGraph> GraphRecorder::finish() {
 
 StepGraphs::Choice StepGraphs::choose(const RunKind& kind, const StepPlaces& places) {
   if (!wanted_ || kind.model == nullptr || kind.rows > most_graph_rows) return {};
-  const auto found = std::find_if(kinds_.begin(), kinds_.end(), [&](const Known& known) { return known.kind == kind; });
-  if (found == kinds_.end()) {
-    if (kinds_.size() == most_graph_kinds) kinds_.pop_back();
-    kinds_.push_front({kind, places, std::nullopt});
+  RunKind step = kind;
+  step.first_op = step.ops = 0;
+  const auto found = std::find_if(steps_.begin(), steps_.end(), [&](const Step& known) { return known.kind == step; });
+  if (found != steps_.end()) {
+    steps_.splice(steps_.begin(), steps_, found);
+  } else {
+    if (steps_.size() == most_graph_kinds) steps_.pop_back();
+    steps_.push_front({step, {}});
+  }
+  const auto [known, is_new] = steps_.front().runs.try_emplace({kind.first_op, kind.ops}, Known{places, std::nullopt});
+  if (is_new) return {};
+  if (known->second.places != places) {
+    known->second = {places, std::nullopt};
     return {};
   }
-  kinds_.splice(kinds_.begin(), kinds_, found);
-  Known& known = kinds_.front();
-  if (known.places != places) {
-    known = {kind, places, std::nullopt};
-    return {};
-  }
-  if (known.graph) return {Way::replay, &*known.graph};
+  if (known->second.graph) return {Way::replay, &*known->second.graph};
   return {Way::record, nullptr};
 }
 
 const StepGraph* StepGraphs::keep(const RunKind& kind, StepGraph graph) {
-  Known& known = kinds_.front();
-  if (known.kind != kind) return nullptr;
-  return &known.graph.emplace(std::move(graph));
+  const auto known = steps_.front().runs.find({kind.first_op, kind.ops});
+  return known == steps_.front().runs.end() ? nullptr : &known->second.graph.emplace(std::move(graph));
 }
 
 }  // namespace vigil::compute::cuda

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <list>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,7 +17,7 @@ namespace vigil::compute::cuda {
 
 // Larger steps compute for so long that their launches cost nothing.
 inline constexpr int64_t most_graph_rows = 64;
-// Kinds of steps that are remembered; the one not used longest goes first.
+// Kinds of steps that are remembered, each with all the runs that it is cut into; the one not used longest goes first.
 inline constexpr size_t most_graph_kinds = 32;
 // Ops in a graph: between two of them the abort flag is looked at, and an event tells how far the device is.
 inline constexpr uint64_t graph_ops = 64;
@@ -81,16 +82,19 @@ class StepGraphs {
   };
   Choice choose(const RunKind& kind, const StepPlaces& places);
   const StepGraph* keep(const RunKind& kind, StepGraph graph);  // after Way::record, unless that failed
-  void give_up() { wanted_ = false, kinds_.clear(); }           // no graphs from now on
+  void give_up() { wanted_ = false, steps_.clear(); }           // no graphs from now on
 
  private:
   struct Known {
-    RunKind kind;
     StepPlaces places;
     std::optional<StepGraph> graph;
   };
+  struct Step {
+    RunKind kind;                                       // without the part
+    std::map<std::pair<int64_t, int64_t>, Known> runs;  // by where it begins and how long it is
+  };
   bool wanted_;
-  std::list<Known> kinds_;  // the latest first
+  std::list<Step> steps_;  // the latest first
 };
 
 }  // namespace vigil::compute::cuda

@@ -60,6 +60,12 @@ TEST_CASE("golden models with experts on the device are as near as the reference
   for (const char* name : {"arch-qwen3moe", "arch-gpt-oss", "arch-qwen35moe"}) check_rounded(name);
 }
 
+TEST_CASE("golden models whose experts are in RAM, with copies of two of each layer on the device, are as near") {
+  schedule::RuntimeOptions options = whole();
+  options.gpu_experts = 2;
+  for (const char* name : {"arch-qwen3moe", "arch-gpt-oss", "arch-qwen35moe"}) check_rounded(name, options);
+}
+
 TEST_CASE("golden weight types on the device are as near as the reference's own rounding, and in the mean nearer") {
   double logarithms = 0;
   int rounded = 0;
