@@ -240,6 +240,19 @@ TEST_CASE("layers whose experts are in RAM may be on several GPUs") {
   CHECK(worst_share(scores_of(*apart.runtime, ids), expected) < 1e-4);
 }
 
+TEST_CASE("a model that fits on several GPUs with its experts has them there") {
+  const DeviceSetting setting;
+  RandomModel model = model_of("qwen3moe");
+  model.ff = 256;  // 1.5 MiB of experts a layer
+  schedule::RuntimeOptions options = on_gpus(2);
+  options.backend.backend = "auto";
+  options.gpu_reserve_mib = 0;
+  options.cache_mib = -1;
+  for (const int device : {0, 1}) cuda_on_cpu::device.memory_bytes[static_cast<size_t>(device)] = allocated_bytes(device) + (size_t{5} << 20);
+  const auto both = load_random(model, options);
+  CHECK_THAT(note_of(*both.runtime), Contains("on GPU0 (") && Contains("and the output on GPU1 (") && !Contains("in RAM"));
+}
+
 TEST_CASE("experts of types that the GPU has no product of are copied as halves") {
   const DeviceSetting setting;
   RandomModel model = model_of("qwen3moe");

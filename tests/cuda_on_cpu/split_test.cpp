@@ -317,7 +317,9 @@ TEST_CASE("a buffer is brought to where it is read, and what is written or read 
   };
   split.write(x, 0, std::vector<float>(16, 10.0f));
   split.write(untouched, 0, std::vector<float>(8, 5.0f));
+  const uint64_t steps = split.control().steps;
   REQUIRE(split.run([&](compute::Ops& ops) { ops.add_bias(x, first, 1), ops.add_bias(x, second, 1), ops.add_bias(x, third, 1); }) == compute::RunOutcome::finished);
+  CHECK(split.control().steps == steps + 3);  // all are done
   CHECK(values(x) == std::vector<float>(8, 17.0f));
   REQUIRE(split.run([&](compute::Ops& ops) { ops.add_bias(x, second, 1); }) == compute::RunOutcome::finished);  // from where the last run left it
   CHECK(values(x) == std::vector<float>(8, 19.0f));

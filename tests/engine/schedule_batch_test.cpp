@@ -1,6 +1,7 @@
 // Many requests in one step: neighbours, the number of slots, the cuts of a prompt, guesses and caches change nobody's tokens, and nobody starves.
 #include <catch2/catch.hpp>
 
+#include "engine/compute/cpu/reference_backend.hpp"
 #include "serving_support.hpp"
 
 using namespace vigil;
@@ -340,4 +341,27 @@ TEST_CASE("a vector of NaN is an error of its request alone") {
   const auto tag = serving.push(std::move(request));
   serving.finish();
   CHECK(serving.said[tag].error.starts_with("no usable vector"));
+}
+
+TEST_CASE("the backend may rest when the last running request has ended, and not before") {
+  struct Resting final : compute::cpu::ReferenceBackend {
+    explicit Resting(int* count) : ReferenceBackend(1), rests(count) {}
+    void rest() override { ++*rests; }
+    int* const rests;
+  };
+  int rests = 0;
+  schedule::RuntimeOptions options = with_slots(2);
+  options.backend.make = [&]() -> Result<std::unique_ptr<compute::Backend>> { return std::unique_ptr<compute::Backend>(new Resting(&rests)); };
+  Serving serving(load_random(small("llama"), options));
+  serving.run({1, 2, 3}, 4);
+  CHECK(rests == 1);
+  const auto first = serving.push({1, 2, 3}, 12), second = serving.push({4, 5}, 3);
+  while (serving.said[second].endings == 0) serving.step();
+  CHECK(serving.said[first].endings == 0);
+  const auto third = serving.push({6}, 3);  // before the first has ended
+  serving.step();
+  CHECK(rests == 1);
+  serving.stop(third);
+  serving.finish();
+  CHECK(rests == 2);
 }
