@@ -158,6 +158,7 @@ class Server {
         tell_notes(runtime.backend());
       } while (!scheduler.idle() && !queue_.closed());
       if (runtime.speculate() > 0) tell(scheduler.tally());
+      if (auto figures = runtime.backend().figures(); !figures.empty()) say(protocol::Info{std::move(figures)});
     }
   }
 

@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/compute/ops.hpp"
@@ -124,6 +125,8 @@ class Backend {
     const size_t width = static_cast<size_t>(cols);
     for (size_t i = 0; i < rows.size(); ++i) write(to, rows[i] * cols, values.subspan(i * width, width));
   }
+  // How it has fared since the start, as keys and values for whoever runs the engine.
+  virtual std::vector<std::pair<std::string, std::string>> figures() const { return {}; }
   // Nothing is being answered: now is the time, a short one, for what changes how later results are rounded.
   virtual void rest() {}
   // How many of a row's best scores it is to pick for the host (Ops::pick_best), which then reads no more where these are enough; 0 where reading all of

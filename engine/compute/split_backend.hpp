@@ -50,6 +50,7 @@ class SplitBackend final : public Backend {
   void read(Buffer from, int64_t offset, std::span<float> out) override;
   void write(Buffer to, int64_t offset, std::span<const float> values) override;
   void rest() override { experts_.rest(); }
+  std::vector<std::pair<std::string, std::string>> figures() const override { return experts_.figures(); }
 
   // After learn().
   size_t place_of_layer_with_kv(size_t kv_layer) const { return kv_places_[kv_layer]; }

@@ -67,8 +67,14 @@ void SplitExperts::rest() {
   for (const ExpertResidency::Change& change : residency_.change(wanted_.most_changed_bytes)) {
     for (const size_t tensor : layers_[change.layer].tensors) fill(copies_[tensor], change.slot, change.expert, 1);
     changed.insert(change.layer);
+    ++changed_;
   }
   for (const size_t layer : changed) tell_slots(layers_[layer]);
+}
+
+std::vector<std::pair<std::string, std::string>> SplitExperts::figures() const {
+  if (layers_.empty()) return {};
+  return {{"experts_chosen", std::to_string(chosen_)}, {"experts_on_gpu", std::to_string(computed_by_copies_)}, {"experts_changed", std::to_string(changed_)}};
 }
 
 int64_t SplitExperts::look(const Part& part) {
@@ -97,7 +103,10 @@ int64_t SplitExperts::look(const Part& part) {
       home.write(input.home, 0, passing_);
     }
   }
-  return count - static_cast<int64_t>(missing_.size());
+  const int64_t own = count - static_cast<int64_t>(missing_.size());
+  chosen_ += static_cast<uint64_t>(count);
+  computed_by_copies_ += static_cast<uint64_t>(own);
+  return own;
 }
 
 RunOutcome SplitExperts::compute(const Part& part) {

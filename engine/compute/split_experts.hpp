@@ -44,6 +44,8 @@ class SplitExperts {
   // Fills all slots. As Backend::prepare; to be called before that of the places, which let go of what they have read.
   bool prepare(const std::function<bool(double)>& progress, const std::function<void(std::span<const std::byte>)>& release);
   void rest();
+  // Choices that were made, those of them that a copy was for, copies that were made anew; none where no layer has slots.
+  std::vector<std::pair<std::string, std::string>> figures() const;
 
   // A layer with slots, and the copies of a tensor there.
   struct Layer {
@@ -97,6 +99,7 @@ class SplitExperts {
   std::unordered_map<const std::byte*, size_t> by_whole_;     // by the address at home: of copies_
   std::function<void(std::span<const std::byte>)> release_;
   uint64_t slot_bytes_ = 0;
+  uint64_t chosen_ = 0, computed_by_copies_ = 0, changed_ = 0;
   std::vector<float> choices_, passing_;
   std::vector<int64_t> missing_;  // choices that have no copy, of the part that is computed
 };

@@ -362,7 +362,7 @@ TEST_CASE("an engine whose experts are in RAM says so in one line with numbers")
   const int status = run_engine(random_file(model), options, [&](std::string_view line) -> std::string {
     seen += line;
     if (line.starts_with("READY")) return "GEN 4 1,2,3\n";
-    return line.starts_with("DONE") || line.starts_with("ERR") || line.starts_with("FATAL") ? "QUIT\n" : "";
+    return line.starts_with("INFO experts_chosen") || line.starts_with("ERR") || line.starts_with("FATAL") ? "QUIT\n" : "";
   });
   CHECK(status == 0);
   CHECK_THAT(seen, Contains("DONE"));
@@ -370,4 +370,8 @@ TEST_CASE("an engine whose experts are in RAM says so in one line with numbers")
   REQUIRE(note != std::string::npos);
   CHECK(seen.find("INFO note=", note + 1) == std::string::npos);
   CHECK_THAT(seen.substr(note, seen.find('\n', note) - note), Contains("experts%20of%20layers%200%20to%203%20in%20RAM,%20") && Contains("%20of%208%20a%20layer%20on%20GPU"));
+  const size_t figures = seen.find("INFO experts_chosen=72 experts_on_gpu=");  // 6 rows, 3 experts each, 4 layers
+  REQUIRE(figures != std::string::npos);
+  CHECK(std::stoi(seen.substr(seen.find("on_gpu=", figures) + 7)) < 72);
+  CHECK(std::stoi(seen.substr(seen.find("experts_changed=", figures) + 16)) > 0);
 }
