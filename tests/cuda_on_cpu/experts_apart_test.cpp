@@ -224,6 +224,23 @@ TEST_CASE("copies of experts stay within the memory there is, and no step takes 
   CHECK(try_load(random_file(model), options));
 }
 
+TEST_CASE("the largest context that fits is planned beside the copies of experts, and the reserve stays free") {
+  const DeviceSetting setting;
+  RandomModel model = model_of("qwen3moe");
+  model.ff = 1024;
+  model.context = 1 << 17;
+  schedule::RuntimeOptions options = with_copies(4);  // 12 MiB
+  options.context = 0;
+  cuda_on_cpu::device.memory_bytes[0] = allocated_bytes() + (size_t{64} << 20);
+  for (const size_t reserve : {5, 20}) {
+    options.gpu_reserve_mib = static_cast<int64_t>(reserve);
+    const auto loaded = load_random(model, options);
+    const size_t free = cuda_on_cpu::device.memory_bytes[0] - allocated_bytes();
+    CHECK(free >= reserve << 20);
+    CHECK(free < (reserve + 4) << 20);
+  }
+}
+
 TEST_CASE("layers whose experts are in RAM may be on several GPUs") {
   const DeviceSetting setting;
   const RandomModel model = model_of("gpt-oss");
