@@ -8,6 +8,7 @@
 #include "engine/model/model.hpp"
 #include "engine/schedule/memory.hpp"
 #include "engine/schedule/model_source.hpp"
+#include "engine/schedule/runtime.hpp"
 
 namespace vigil::engine {
 namespace {
@@ -74,6 +75,7 @@ std::string memory_table(const model::Model& model, uint64_t available) {
   const model::Config& config = model.config();
   const compute::StateShape states = model.state_shape();
   const uint64_t fixed = model.weight_bytes() + model.scratch_bytes() + 2 * states.slot_bytes();
+  const int64_t windowed = schedule::window_blocks_needed(model, {});
   std::vector<int64_t> contexts;
   for (int64_t context = 4096; context < config.trained_context; context *= 4) contexts.push_back(context);
   contexts.push_back(config.trained_context);
@@ -83,17 +85,18 @@ std::string memory_table(const model::Model& model, uint64_t available) {
     std::snprintf(text, sizeof text, "  %9lld", static_cast<long long>(context));
     table += text;
     for (const compute::KvType type : {compute::KvType::f16, compute::KvType::q8_0, compute::KvType::q4_0}) {
-      compute::KvShape shape{type, model.kv_layers(), config.kv_heads, config.head_dim, 0};
-      if (compute::is_quantised(type) && shape.head_dim % 32 != 0) continue;
-      shape.blocks = (context + compute::kv_block_positions - 1) / compute::kv_block_positions;
-      std::snprintf(text, sizeof text, "  %5s %9s", std::string(compute::name_of(type)).c_str(), mib(shape.bytes()).c_str());
+      if (compute::is_quantised(type) && config.head_dim % 32 != 0) continue;
+      const int64_t blocks = (context + compute::kv_block_positions - 1) / compute::kv_block_positions;
+      const uint64_t bytes = model.kv_shape(type, blocks).bytes() + model.window_kv_shape(type, std::min(blocks, windowed)).bytes();
+      std::snprintf(text, sizeof text, "  %5s %9s", std::string(compute::name_of(type)).c_str(), mib(bytes).c_str());
       table += text;
     }
     table += "\n";
   }
   if (available == 0) return table;
-  const compute::KvShape block{compute::KvType::f16, model.kv_layers(), config.kv_heads, config.head_dim, 1};
-  const Result<int64_t> fits = schedule::fit_context(0, config.trained_context, {fixed, 0, block.block_bytes()}, available);
+  schedule::MemoryNeed need{fixed, 0, model.kv_shape(compute::KvType::f16, 1).bytes()};
+  need.window = {model.window_kv_shape(compute::KvType::f16, 1).bytes(), windowed};
+  const Result<int64_t> fits = schedule::fit_context(0, config.trained_context, need, available);
   return table + row("fits", fits ? "a context of " + std::to_string(*fits) + " (f16) into " + std::to_string(schedule::memory_percent) + " % of the available " + mib(available)
                                   : fits.error());
 }
@@ -127,9 +130,11 @@ Result<std::string> inspect(const std::string& path, uint64_t available_bytes) {
   const Result<std::unique_ptr<model::Model>> model = model::make_model(files, **backend, {step_rows, 1, 1, 0});
   if (!model) return report + row("runs", "no: " + model.error());
   const model::Config& config = (*model)->config();
+  const int64_t windows = (*model)->window_layers();
   report += row("context", std::to_string(config.trained_context) + " (trained)");
-  report += row("layers", std::to_string(config.layers) + ", " + std::to_string((*model)->kv_layers()) + " with attention: " + std::to_string(config.heads) + " heads of " +
-                              std::to_string(config.head_dim) + ", " + std::to_string(config.kv_heads) + " for K and V");
+  report += row("layers", std::to_string(config.layers) + ", " + std::to_string((*model)->kv_layers() + windows) + " with attention: " + std::to_string(config.heads) + " heads of " +
+                              std::to_string(config.head_dim) + ", " + std::to_string(config.kv_heads) + " for K and V" +
+                              (windows > 0 ? "; " + std::to_string(windows) + " see the last " + std::to_string(config.window) + " positions" : std::string()));
   if (config.experts.count > 0) report += row("experts", std::to_string(config.experts.count) + ", " + std::to_string(config.experts.used) + " for a token");
   return report + memory_table(**model, available_bytes) + row("runs", "yes");
 }

@@ -116,6 +116,8 @@ class Server {
       std::fprintf(stderr, "vigil-engine: a context of %lld is above the %lld that the model was trained with\n",
                    static_cast<long long>(runtime.context()), static_cast<long long>(model.config().trained_context));
     }
+    const compute::KvShape &kv = runtime.kv().shape, &window_kv = runtime.window_kv().shape;
+    const bool keeps = runtime.plan().parked_blocks > 0;
     protocol::Info info{{{"context", std::to_string(runtime.context())},
                         {"kv", std::string(compute::name_of(options_.runtime.kv_type))},
                         {"slots", std::to_string(runtime.slots())},
@@ -125,15 +127,16 @@ class Server {
                         {"architecture", model.config().architecture},
                         {"vocabulary", std::to_string(model.vocabulary())},
                         {"weights_mib", mib(model.weight_bytes())},
-                        {"kv_mib", mib(runtime.kv().shape.bytes())},
+                        {"kv_mib", mib(kv.bytes() + window_kv.bytes())},
                         {"states_mib", mib(model.state_shape().slot_bytes() * static_cast<uint64_t>(runtime.plan().states))},
-                        {"parked_mib", mib(static_cast<uint64_t>(runtime.plan().parked_blocks) * runtime.kv().shape.block_bytes())},
+                        {"parked_mib", mib(static_cast<uint64_t>(runtime.plan().parked_blocks) * kv.block_bytes() + (keeps ? window_kv.bytes() : 0))},
                         {"scratch_mib", mib(model.scratch_bytes())}}};
+    if (window_kv.layers > 0) info.values.insert(info.values.end(), {{"window", std::to_string(model.config().window)}, {"window_kv_mib", mib(window_kv.bytes())}});
     if (schedule::Runtime* draft = runtime.draft()) {
       info.values.insert(info.values.end(), {{"draft_architecture", draft->model().config().architecture},
                                            {"draft_context", std::to_string(draft->context())},
                                            {"draft_weights_mib", mib(draft->model().weight_bytes())},
-                                           {"draft_kv_mib", mib(draft->kv().shape.bytes())},
+                                           {"draft_kv_mib", mib(draft->kv().shape.bytes() + draft->window_kv().shape.bytes())},
                                            {"draft_scratch_mib", mib(draft->model().scratch_bytes())}});
     }
     say(std::move(info));

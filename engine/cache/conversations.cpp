@@ -10,6 +10,7 @@ namespace vigil::cache {
 namespace {
 
 constexpr size_t most_parked = 1024;  // sequences; a search looks at each
+constexpr int64_t worth_keeping = 64;  // tokens of a common beginning that are read again: the next one like it shall go on behind them
 
 bool begins_with(const std::vector<TokenId>& whole, const std::vector<TokenId>& start) {
   return start.size() <= whole.size() && std::equal(start.begin(), start.end(), whole.begin());
@@ -29,6 +30,22 @@ std::unique_ptr<Sequence> Conversations::run(std::unique_ptr<Sequence> sequence)
 std::unique_ptr<Sequence> Conversations::begin_empty() { return run(std::make_unique<Sequence>(pools_)); }
 
 std::unique_ptr<Sequence> Conversations::begin(std::span<const TokenId> prompt) {
+  std::unique_ptr<Sequence> sequence = begin_like(prompt);
+  if (pools_.window.positions == 0) return sequence;
+  const int64_t common = longest_common(prompt);
+  if (common - sequence->length() >= worth_keeping) sequence->keep_at(common);
+  return sequence;
+}
+
+int64_t Conversations::longest_common(std::span<const TokenId> prompt) const {
+  int64_t longest = 0;
+  for (const auto& sequence : parked_) longest = std::max(longest, sequence->common_prefix(prompt));
+  if (most_ == 0) return longest;
+  for (const Sequence* sequence : running_) longest = std::max(longest, sequence->common_prefix(prompt));
+  return longest;
+}
+
+std::unique_ptr<Sequence> Conversations::begin_like(std::span<const TokenId> prompt) {
   const Best found = best(prompt, 1);
   if (found.length == 0) return begin_empty();
   if (found.parked && found.length == found.sequence->length()) return run(take_out(found.parked_at));
@@ -57,13 +74,32 @@ Conversations::Best Conversations::best(std::span<const TokenId> prompt, int64_t
 // Null when the block that is cut can not be copied.
 std::unique_ptr<Sequence> Conversations::fork(const Best& source) {
   if (source.length % compute::kv_block_positions == 0) return source.sequence->fork(source.length, std::nullopt);
-  std::optional<BlockId> tail = pools_.blocks.acquire();
-  while (!tail && drop_oldest_parked(source.sequence)) tail = pools_.blocks.acquire();
+  const std::optional<Sequence::Cut> tail = take_tail(source.sequence);
   if (!tail) return nullptr;
-  const BlockId cut = source.sequence->blocks()[static_cast<size_t>(source.length / compute::kv_block_positions)];
-  if (copy_(cut, *tail)) return source.sequence->fork(source.length, tail);
-  pools_.blocks.release(*tail);
+  const Sequence::Cut cut = source.sequence->cut_at(source.length);
+  const bool copied = copy_(compute::BlockTable::whole, cut.block, tail->block) &&
+                      (pools_.window.positions == 0 || copy_(compute::BlockTable::window, cut.window_block, tail->window_block));
+  if (copied) return source.sequence->fork(source.length, tail);
+  give_back(*tail);
   return nullptr;
+}
+
+// A block of each kind; nothing that `source` has gives way for it.
+std::optional<Sequence::Cut> Conversations::take_tail(const Sequence* source) {
+  Sequence::Cut tail;
+  const bool windows = pools_.window.positions > 0;
+  const auto missing = [&] { return Sequence::Missing{1 - pools_.blocks.free_blocks(), windows ? 1 - pools_.window_blocks.free_blocks() : 0, false}; };
+  while (!missing().nothing()) {
+    if (!make_room(missing(), source)) return std::nullopt;
+  }
+  tail.block = *pools_.blocks.acquire();
+  if (windows) tail.window_block = *pools_.window_blocks.acquire();
+  return tail;
+}
+
+void Conversations::give_back(const Sequence::Cut& tail) {
+  pools_.blocks.release(tail.block);
+  if (pools_.window.positions > 0) pools_.window_blocks.release(tail.window_block);
 }
 
 void Conversations::drop(std::unique_ptr<Sequence> sequence) { std::erase(running_, sequence.get()); }
@@ -72,6 +108,7 @@ void Conversations::park(std::unique_ptr<Sequence> sequence) {
   std::erase(running_, sequence.get());
   if (most_ == 0 || sequence->length() == 0) return;
   sequence->settle();
+  if (pools_.window.positions > 0) sequence->keep_at(sequence->length());  // for who goes on from here when a longer one has taken it over
   for (size_t i = parked_.size(); i-- > 0;) {
     if (begins_with(sequence->tokens(), parked_[i]->tokens())) {  // all of it lives on in the new one
       sequence->absorb(*take_out(i));
@@ -106,8 +143,14 @@ bool Conversations::reserve(Sequence& sequence, int64_t more) {
   for (;;) {
     const Sequence::Missing missing = sequence.missing(more);
     if (missing.nothing()) return sequence.reserve(more);
-    if (missing.state ? !drop_oldest_checkpoint() : !drop_oldest_parked(nullptr)) return false;
+    if (!make_room(missing, nullptr)) return false;
   }
+}
+
+// Something gives way; false when there is nothing. `but` keeps all it has.
+bool Conversations::make_room(const Sequence::Missing& missing, const Sequence* but) {
+  if ((missing.state || missing.window_blocks > 0) && drop_oldest_checkpoint(but)) return true;
+  return !missing.state && drop_oldest_parked(but);
 }
 
 bool Conversations::drop_oldest_parked(const Sequence* but) {
@@ -119,11 +162,11 @@ bool Conversations::drop_oldest_parked(const Sequence* but) {
   return false;
 }
 
-bool Conversations::drop_oldest_checkpoint() {
+bool Conversations::drop_oldest_checkpoint(const Sequence* but) {
   Sequence* owner = nullptr;
   uint64_t oldest = 0;
   const auto consider = [&](Sequence& sequence, Sequence::Is is) {
-    const std::optional<uint64_t> used = sequence.oldest_checkpoint(is);
+    const std::optional<uint64_t> used = &sequence == but ? std::nullopt : sequence.oldest_checkpoint(is);
     if (used && (owner == nullptr || *used < oldest)) owner = &sequence, oldest = *used;
   };
   for (const auto& sequence : parked_) consider(*sequence, Sequence::Is::parked);
@@ -131,7 +174,7 @@ bool Conversations::drop_oldest_checkpoint() {
   if (owner == nullptr) return false;
   owner->drop_checkpoint(oldest);
   for (size_t i = 0; i < parked_.size(); ++i) {  // without any checkpoint nothing can begin like it
-    if (parked_[i].get() == owner && owner->checkpoints() == 0) take_out(i);
+    if (pools_.recurrent && parked_[i].get() == owner && owner->checkpoints() == 0) take_out(i);
   }
   return true;
 }

@@ -14,9 +14,10 @@ namespace vigil::cache {
 
 class Conversations {
  public:
-  // Copies a KV block; false when the backend cannot.
-  using CopyBlock = std::function<bool(BlockId from, BlockId to)>;
-  // Parked sequences hold at most `parked_blocks`, whoever shares them; 0 = nothing is kept, and nothing shared.
+  // Copies a KV block of the kind that stands in such tables; false when the backend cannot.
+  using CopyBlock = std::function<bool(compute::BlockTable kind, BlockId from, BlockId to)>;
+  // Parked sequences hold at most `parked_blocks`, whoever shares them; 0 = nothing is kept, and nothing shared. Of window blocks they hold what the
+  // pool has beside running ones.
   Conversations(Pools& pools, CopyBlock copy, int64_t parked_blocks);
 
   // A sequence to run that already holds what `prompt` shares with another, parked or running. It must come back by park() or drop().
@@ -42,10 +43,15 @@ class Conversations {
     bool parked = false;
   };
   Best best(std::span<const TokenId> prompt, int64_t unit) const;
+  std::unique_ptr<Sequence> begin_like(std::span<const TokenId> prompt);
+  int64_t longest_common(std::span<const TokenId> prompt) const;
   std::unique_ptr<Sequence> run(std::unique_ptr<Sequence> sequence);
   std::unique_ptr<Sequence> fork(const Best& source);
+  std::optional<Sequence::Cut> take_tail(const Sequence* source);
+  void give_back(const Sequence::Cut& tail);
   bool drop_oldest_parked(const Sequence* but);
-  bool drop_oldest_checkpoint();
+  bool drop_oldest_checkpoint(const Sequence* but);
+  bool make_room(const Sequence::Missing& missing, const Sequence* but);
   std::unique_ptr<Sequence> take_out(size_t index);  // of parked_
   void count(const Sequence& sequence, int32_t change);
 

@@ -52,7 +52,7 @@ struct MemoryShare {
   std::string name;
   std::optional<uint64_t> own;            // as Backend::own_memory()
   uint64_t weights = 0, buffers = 0;      // bytes: of bound tensors as files have them, of activations
-  int64_t kv_layers = 0, state_layers = 0;  // whose caches are to be here
+  int64_t kv_layers = 0, window_layers = 0, state_layers = 0;  // whose caches are to be here: of attention that sees everything or a window, of states
 };
 
 // A backend with memory of its own throws DeviceLost, from any of its functions, when that device fails.

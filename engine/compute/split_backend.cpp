@@ -94,27 +94,30 @@ Result<Buffer> SplitBackend::allocate(int64_t floats) {
 
 void SplitBackend::learn(const std::function<void(Ops&)>& forward) {
   kv_places_.clear();
+  window_places_.clear();
   state_places_.clear();
   SplitOps pass(*this);
   forward(pass);
-  for (MemoryShare& share : shares_) share.kv_layers = share.state_layers = 0;
+  for (MemoryShare& share : shares_) share.kv_layers = share.window_layers = share.state_layers = 0;
   for (const size_t place : kv_places_) ++shares_[place].kv_layers;
+  for (const size_t place : window_places_) ++shares_[place].window_layers;
   for (const size_t place : state_places_) ++shares_[place].state_layers;
   for (auto& [address, buffer] : buffers_) std::fill(buffer.current.begin(), buffer.current.end(), true);  // nothing was computed
 }
 
 Result<KvCache> SplitBackend::allocate_kv(const KvShape& shape) {
-  assert(static_cast<size_t>(shape.layers) == kv_places_.size());
+  const std::vector<size_t>& layer_places = kv_places(shape.table);
+  assert(static_cast<size_t>(shape.layers) == layer_places.size());
   SplitCache<KvCache> made;
   for (size_t i = 0; i < places_.size(); ++i) {
     KvShape mine = shape;
-    mine.layers = shares_[i].kv_layers;
+    mine.layers = std::count(layer_places.begin(), layer_places.end(), i);
     Result<KvCache> cache = mine.layers > 0 ? places_[i]->allocate_kv(mine) : KvCache{mine, nullptr};
     if (!cache) return Error{shares_[i].name + ": " + cache.error()};
     made.in.push_back(*cache);
   }
   std::vector<int64_t> used(places_.size(), 0);
-  for (const size_t place : kv_places_) made.local.push_back(used[place]++);
+  for (const size_t place : layer_places) made.local.push_back(used[place]++);
   std::byte* address = nullptr;
   for (const KvCache& cache : made.in) address = address == nullptr ? cache.address : address;
   kv_[address] = std::move(made);

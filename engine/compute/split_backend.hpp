@@ -53,7 +53,7 @@ class SplitBackend final : public Backend {
   std::vector<std::pair<std::string, std::string>> figures() const override { return experts_.figures(); }
 
   // After learn().
-  size_t place_of_layer_with_kv(size_t kv_layer) const { return kv_places_[kv_layer]; }
+  size_t place_of_layer_with_kv(size_t kv_layer, BlockTable table = BlockTable::whole) const { return kv_places(table)[kv_layer]; }
   size_t place_of_layer_with_state(size_t state_layer) const { return state_places_[state_layer]; }
 
  private:
@@ -81,6 +81,8 @@ class SplitBackend final : public Backend {
   LayerOfCache<StateCache> own(const StateCache& cache, int64_t layer, size_t place) const;
   static std::optional<size_t> layer_in(std::string_view tensor_name);
   RunOutcome run_pieces(const SplitOps& pass, const RunKind& kind);
+  const std::vector<size_t>& kv_places(BlockTable table) const { return table == BlockTable::whole ? kv_places_ : window_places_; }
+  std::vector<size_t>& kv_places(BlockTable table) { return table == BlockTable::whole ? kv_places_ : window_places_; }
   SplitBuffer& buffer_at(const float* address) { return buffers_.at(address); }
   void take_notes();
 
@@ -94,7 +96,7 @@ class SplitBackend final : public Backend {
   std::map<std::pair<const std::byte*, size_t>, bool> counted_;       // data and place that a share's bytes have
   std::unordered_map<const float*, SplitBuffer> buffers_;             // by the address in the first place
   std::unordered_map<const double*, std::vector<Rope>> ropes_;        // likewise
-  std::vector<size_t> kv_places_, state_places_;                      // of layers with KV caches and with states
+  std::vector<size_t> kv_places_, window_places_, state_places_;      // of layers with KV caches of both kinds and with states
   std::unordered_map<const std::byte*, SplitCache<KvCache>> kv_;      // by the handle's address
   std::unordered_map<const float*, SplitCache<StateCache>> states_;   // likewise
   std::vector<float> passing_;                                        // values on their way from place to place

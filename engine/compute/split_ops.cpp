@@ -23,8 +23,9 @@ void SplitOps::go_to(size_t place) {
 void SplitOps::at(const Weight& weight) { go_to(backend_.weights_.at(weight.address)); }
 
 void SplitOps::at(const KvCache& cache, int64_t layer) {
-  if (cache.address == nullptr) learn_place(backend_.kv_places_, layer, place_);
-  go_to(backend_.kv_places_[static_cast<size_t>(layer)]);
+  std::vector<size_t>& places = backend_.kv_places(cache.shape.table);
+  if (cache.address == nullptr) learn_place(places, layer, place_);
+  go_to(places[static_cast<size_t>(layer)]);
 }
 
 void SplitOps::at(const StateCache& states, int64_t layer) {

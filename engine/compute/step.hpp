@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "engine/compute/tensor.hpp"
+
 namespace vigil::compute {
 
 struct StepLimits {
@@ -13,6 +15,7 @@ struct StepLimits {
   int64_t outputs = 0;              // rows of a step whose scores are wanted
   int64_t sequences = 0;
   int64_t blocks_per_sequence = 0;  // KV blocks
+  int64_t tables = 1;               // of blocks for each sequence: block_tables where some layers have a window
 };
 
 inline constexpr int64_t rope_axes = 3;
@@ -22,7 +25,7 @@ class StepData {
   StepData() = default;
   explicit StepData(const StepLimits& limits)
       : limits_(limits),
-        words_(static_cast<size_t>(row_words * limits.rows + limits.outputs + limits.sequences * (2 + limits.blocks_per_sequence)), 0) {}
+        words_(static_cast<size_t>(row_words * limits.rows + limits.outputs + limits.sequences * (2 + limits.tables * limits.blocks_per_sequence)), 0) {}
 
   const StepLimits& limits() const { return limits_; }
   std::span<int32_t> ids() { return part(0, limits_.rows); }                    // [rows] token ids
@@ -38,9 +41,10 @@ class StepData {
   // [2] slots of recurrent state: the one to start from (-1 = from nothing) and another one, to which the step writes what comes out. The
   // first is never written, so that a step which is aborted leaves the sequence where it was.
   std::span<int32_t> states(int64_t sequence) { return part(row_words * limits_.rows + limits_.outputs + 2 * sequence, 2); }
-  // [blocks_per_sequence] block ids: position p of the sequence lies in block table[p / 64].
-  std::span<int32_t> blocks(int64_t sequence) {
-    return part(row_words * limits_.rows + limits_.outputs + 2 * limits_.sequences + sequence * limits_.blocks_per_sequence, limits_.blocks_per_sequence);
+  // [blocks_per_sequence] block ids: position p of the sequence lies in block table[p / 64]. The tables of one kind stand together.
+  std::span<int32_t> blocks(int64_t sequence, BlockTable table = BlockTable::whole) {
+    const int64_t before = static_cast<int64_t>(table) * limits_.sequences + sequence;
+    return part(row_words * limits_.rows + limits_.outputs + 2 * limits_.sequences + before * limits_.blocks_per_sequence, limits_.blocks_per_sequence);
   }
   std::span<const int32_t> words() const { return words_; }
 

@@ -33,13 +33,19 @@ inline bool is_quantised(KvType type) { return type == KvType::q8_0 || type == K
 std::string_view name_of(KvType type);
 std::optional<KvType> kv_type_named(std::string_view name);
 
-// Positions in a KV block. A block id stands for the same 64 positions in every layer and KV head.
+// Positions in a KV block. A block id stands for the same 64 positions in every layer and KV head of its cache.
 inline constexpr int64_t kv_block_positions = 64;
+
+// Layers that see everything and those with a window have a cache each, and a sequence a block table for each: blocks that a window has left behind are
+// let go, and -1 stands in their places, which no op reads.
+enum class BlockTable { whole, window };
+inline constexpr int64_t block_tables = 2;
 
 struct KvShape {
   KvType type = KvType::f16;
   int64_t layers = 0, kv_heads = 0, head_dim = 0;
   int64_t blocks = 0;
+  BlockTable table = BlockTable::whole;  // of a step, in which its blocks stand
   // Values that a head takes at one position, in whole vectors of 16.
   int64_t head_width() const { return (head_dim + 15) / 16 * 16; }
   // K, or V, of a head at one position; quantised types need a head_dim that is a multiple of 32.
@@ -86,7 +92,8 @@ struct StateCache {
 
 // What a forward pass reads and writes beside its activations.
 struct Caches {
-  KvCache kv;
+  KvCache kv;         // of layers that see everything
+  KvCache window_kv;  // of layers with a window
   StateCache states;
 };
 

@@ -8,6 +8,17 @@ namespace vigil::model {
 
 float Decoder::head_scale() const { return static_cast<float>(1.0 / std::sqrt(static_cast<double>(config_.head_dim))); }
 
+int64_t Decoder::window_layers() const {
+  return config_.window > 0 && window_pattern() > 0 ? config_.layers - config_.layers / window_pattern() : 0;
+}
+
+Decoder::LayerCache Decoder::cache_of(const compute::Caches& caches, int64_t layer) const {
+  const int64_t whole_before = layer / window_pattern();
+  const bool windowed = config_.window > 0 && (layer + 1) % window_pattern() != 0;
+  if (windowed) return {caches.window_kv, layer - whole_before, config_.window};
+  return {caches.kv, config_.window > 0 ? whole_before : layer, 0};
+}
+
 Result<void> Decoder::load(const Files& files, compute::Backend& backend, const compute::StepLimits& limits) {
   Result<Config> config = read_config(files.metadata());
   if (!config) return Error{config.error()};

@@ -28,6 +28,7 @@ struct Experts {
 
 class Decoder : public Model {
  public:
+  int64_t window_layers() const override;
   Result<void> load(const Files& files, compute::Backend& backend, const compute::StepLimits& limits);
 
  protected:
@@ -43,6 +44,8 @@ class Decoder : public Model {
   // By default one rope without scaling factors of the file's own.
   virtual Result<void> bind_ropes(WeightBinder& weights, compute::Backend& backend);
   virtual compute::RopeKind rope_kind() const { return compute::RopeKind::half_split; }
+  // Every so many-th layer sees everything, the others have the configuration's window; 0 = none has.
+  virtual int64_t window_pattern() const { return 0; }
   virtual SectionOrder section_order() const { return SectionOrder::one_by_one; }
   // Buffers beside those below, for steps of `rows` rows.
   virtual std::vector<WantedBuffer> more_buffers(int64_t rows) {
@@ -67,6 +70,14 @@ class Decoder : public Model {
 
   float epsilon() const { return static_cast<float>(config_.epsilon); }
   float head_scale() const;  // 1 / sqrt(head_dim)
+
+  // Where a layer has its K and V, in models some of whose layers have a window.
+  struct LayerCache {
+    const compute::KvCache& cache;
+    int64_t layer;   // of that cache
+    int64_t window;  // 0 = it sees everything
+  };
+  LayerCache cache_of(const compute::Caches& caches, int64_t layer) const;
 
   compute::Rope rope_;
   compute::Buffer x_, normed_;             // [rows, width], as delta_

@@ -25,15 +25,16 @@ class Gemma3 final : public Decoder {
     ops.rope_angles(window_rope_, window_angles_, rows);
     for (int64_t i = 0; i < c.layers; ++i) {
       const Layer& layer = layers_[static_cast<size_t>(i)];
-      const bool windowed = c.window > 0 && (i + 1) % pattern() != 0;
+      const LayerCache own = cache_of(caches, i);
+      const bool windowed = own.window > 0;
       norm(ops, x_, layer.attention_norm, normed_, rows);
       ops.matmul(layer.q, normed_, q_, rows);                      // [rows, heads, head_dim]
       ops.matmul(layer.k, normed_, k_, rows);                      // [rows, kv_heads, head_dim]
       ops.matmul(layer.v, normed_, v_, rows);                      // [rows, kv_heads, head_dim]
       norm(ops, q_, layer.q_norm, q_, rows * c.heads);             // head by head
       norm(ops, k_, layer.k_norm, k_, rows * c.kv_heads);
-      ops.rope_and_store(windowed ? window_rope_ : rope_, windowed ? window_angles_ : angles_, q_, k_, v_, caches.kv, i, c.heads, rows);
-      ops.attention(q_, caches.kv, i, c.heads, {score_scale(), windowed ? c.window : 0, {}}, mixed_, rows);
+      ops.rope_and_store(windowed ? window_rope_ : rope_, windowed ? window_angles_ : angles_, q_, k_, v_, own.cache, own.layer, c.heads, rows);
+      ops.attention(q_, own.cache, own.layer, c.heads, {score_scale(), own.window, {}}, mixed_, rows);
       ops.matmul(layer.out, mixed_, delta_, rows);                 // [rows, width]
       norm(ops, delta_, layer.after_attention_norm, delta_, rows);
       ops.add(x_, delta_, c.width, rows);
@@ -47,7 +48,7 @@ class Gemma3 final : public Decoder {
   PictureRule picture_rule() const override { return {.see_each_other = true}; }
 
  private:
-  int64_t pattern() const { return config_.window_pattern > 0 ? config_.window_pattern : usual_pattern; }
+  int64_t window_pattern() const override { return config_.window_pattern > 0 ? config_.window_pattern : usual_pattern; }
   float score_scale() const {
     if (config_.layers != layers_of_27b) return head_scale();
     return static_cast<float>(1.0 / std::sqrt(static_cast<double>(config_.width) / static_cast<double>(config_.heads)));

@@ -20,13 +20,13 @@ class GptOss final : public Decoder {
     begin(ops, rows);                                  // x [rows, width], angles [rows, rotated]
     for (int64_t i = 0; i < c.layers; ++i) {
       const Layer& layer = layers_[static_cast<size_t>(i)];
-      const bool windowed = (i + 1) % (c.window_pattern > 0 ? c.window_pattern : usual_pattern) != 0;
+      const LayerCache own = cache_of(caches, i);
       norm(ops, x_, layer.attention_norm, normed_, rows);
       project(ops, layer.q, normed_, q_, rows);        // [rows, heads, head_dim]
       project(ops, layer.k, normed_, k_, rows);        // [rows, kv_heads, head_dim]
       project(ops, layer.v, normed_, v_, rows);        // [rows, kv_heads, head_dim]
-      ops.rope_and_store(rope_, angles_, q_, k_, v_, caches.kv, i, c.heads, rows);
-      ops.attention(q_, caches.kv, i, c.heads, {head_scale(), windowed ? c.window : 0, layer.sinks}, mixed_, rows);
+      ops.rope_and_store(rope_, angles_, q_, k_, v_, own.cache, own.layer, c.heads, rows);
+      ops.attention(q_, own.cache, own.layer, c.heads, {head_scale(), own.window, layer.sinks}, mixed_, rows);
       project(ops, layer.out, mixed_, delta_, rows);   // [rows, width]
       ops.add(x_, delta_, c.width, rows);
       norm(ops, x_, layer.ff_norm, normed_, rows);
@@ -37,6 +37,8 @@ class GptOss final : public Decoder {
   }
 
  private:
+  int64_t window_pattern() const override { return config_.window_pattern > 0 ? config_.window_pattern : usual_pattern; }
+
   Result<void> check() const override {
     if (Result<void> window = need_window(config_); !window) return window;
     return need_experts(config_);

@@ -25,6 +25,14 @@ const auto* find_architecture(std::string_view name) {
 
 }  // namespace
 
+compute::KvShape Model::kv_shape(compute::KvType type, int64_t blocks) const {
+  return {type, kv_layers(), config_.kv_heads, config_.head_dim, blocks, compute::BlockTable::whole};
+}
+
+compute::KvShape Model::window_kv_shape(compute::KvType type, int64_t blocks) const {
+  return {type, window_layers(), config_.kv_heads, config_.head_dim, blocks, compute::BlockTable::window};
+}
+
 Result<void> check_architecture(const gguf::File& file) {
   Result<std::string> name = file.string("general.architecture");
   if (!name) return Error{name.error()};

@@ -39,8 +39,12 @@ class Model {
   // The step's `rows` tokens through all layers; the cache gets their K and V, scores() and hidden() the rows that the step's outputs name.
   // Called by every thread of the backend's team.
   virtual void forward(compute::Ops& ops, const compute::Caches& caches, int64_t rows, Outputs outputs) const = 0;
-  // Layers that have a KV cache; without slots, what the others keep (no layers = nothing).
-  virtual int64_t kv_layers() const { return config_.layers; }
+  // Layers that have a KV cache: how many see everything, and how many only the configuration's window.
+  virtual int64_t kv_layers() const { return config_.layers - window_layers(); }
+  virtual int64_t window_layers() const { return 0; }
+  compute::KvShape kv_shape(compute::KvType type, int64_t blocks) const;
+  compute::KvShape window_kv_shape(compute::KvType type, int64_t blocks) const;
+  // Without slots, what layers without a KV cache keep (no layers = nothing).
   virtual compute::StateShape state_shape() const { return {}; }
   virtual PictureRule picture_rule() const { return {}; }
   compute::Buffer pictures() const { return pictures_; }   // [rows, width]: what a step's sources name, written before it

@@ -11,10 +11,6 @@ namespace {
 // Tokens that are read however long it takes: reading one costs nearly as much, and an answer that grows faster than it is read is never guessed for.
 constexpr int64_t least_piece = 16;
 
-int64_t common_length(const std::vector<TokenId>& a, std::span<const TokenId> b) {
-  return std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin();
-}
-
 }  // namespace
 
 BestToken best_token(std::span<const float> scores) {
@@ -133,12 +129,12 @@ cache::Sequence* Draft::seat(const Wish& wish) {
     int64_t most = -1;
     for (const auto& free : readers_) {
       if (free->owner != 0) continue;
-      const int64_t common = common_length(free->sequence.tokens(), wish.known);
+      const int64_t common = free->sequence.reusable(wish.known);
       if (common > most || (common == most && free->used < reader->used)) most = common, reader = free.get();
     }
     reader->owner = wish.number;  // there are as many as slots
   }
-  const int64_t usable = std::min(common_length(reader->sequence.tokens(), wish.known), known - 1);
+  const int64_t usable = reader->sequence.reusable(wish.known);
   if (usable < reader->sequence.length()) reader->sequence.truncate(usable);
   return &reader->sequence;
 }

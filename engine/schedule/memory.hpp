@@ -19,11 +19,17 @@ struct DraftNeed {
   uint64_t kv_block = 0;    // bytes of 64 positions
   int64_t most_blocks = 0;  // that one sequence can fill
 };
+// Layers with a window: their KV does not grow with a context that is longer than a sequence needs blocks of them.
+struct WindowNeed {
+  uint64_t kv_block = 0;    // bytes of 64 positions; 0 = the model has none
+  int64_t most_blocks = 0;  // that one sequence needs at once (cache::window_blocks_per_sequence)
+};
 struct MemoryNeed {
   uint64_t weights = 0, scratch = 0;  // bytes
-  uint64_t kv_block = 0;              // bytes of 64 positions
+  uint64_t kv_block = 0;              // bytes of 64 positions, in layers that see everything
   uint64_t state = 0;                 // bytes of one recurrent state; 0 = the model has none
   DraftNeed draft = {};
+  WindowNeed window = {};
 };
 // At most this share of the machine's available memory is planned for: others use it too.
 inline constexpr uint64_t memory_percent = 80;
@@ -43,6 +49,7 @@ struct CachePlan {
   int64_t states = 0;         // slots of recurrent state
   int64_t parked_blocks = 0;  // most blocks that parked conversations may hold; 0 = none is kept
   int64_t draft_blocks = 0;   // of the draft model's KV: as many as the slots can fill, and none for parked conversations
+  int64_t window_blocks = 0;  // of layers with a window: what each slot needs if it fits, one slot at least, and some for parked conversations and checkpoints
 };
 // Where the contexts of all slots do not fit, they share what does: a conversation that finds no room waits for another's end.
 Result<CachePlan> plan_caches(const CacheWish& wish, const MemoryNeed& need, uint64_t available, uint64_t percent = memory_percent);

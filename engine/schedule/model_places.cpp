@@ -34,9 +34,11 @@ compute::BackendOptions on_the_cpu(compute::BackendOptions options) {
 int64_t blocks_for(int64_t tokens) { return (tokens + compute::kv_block_positions - 1) / compute::kv_block_positions; }
 
 // All that a model takes which is whole in one place, with the KV of one context.
-uint64_t whole_bytes(const Survey& survey, int64_t context) {
+uint64_t whole_bytes(const Survey& survey, int64_t context, int64_t window_blocks) {
   uint64_t sum = survey.need.embedding + (survey.need.tied ? 0 : survey.need.output) + survey.need.scratch;
-  for (const LayerNeed& layer : survey.need.layers) sum += layer.weights + layer.kv_block * static_cast<uint64_t>(blocks_for(context));
+  for (const LayerNeed& layer : survey.need.layers) {
+    sum += layer.weights + layer.kv_block * static_cast<uint64_t>(blocks_for(context)) + layer.window_block * static_cast<uint64_t>(window_blocks);
+  }
   return sum;
 }
 
@@ -105,18 +107,24 @@ Result<Decision> decide(const model::Files& files, const RuntimeOptions& options
   if (!survey) return Error{survey.error()};
   decision.survey = std::move(*survey);
   const int64_t context = options.context > 0 ? options.context : std::min(decision.survey.trained_context, usual_context);
+  const auto window_blocks = [&](const Survey& of, int64_t blocks) {
+    return of.window == 0 ? 0 : std::min(blocks, cache::window_blocks_per_sequence(of.window, limits.rows)) * options.slots;
+  };
   uint64_t draft_bytes = 0;
   if (draft != nullptr) {
     const Result<Survey> smaller = survey_model(*draft, step, std::span(gpus).last(1));
     if (!smaller) return Error{"draft model " + options.draft_model + ": " + smaller.error()};
-    draft_bytes = whole_bytes(*smaller, std::min(context, smaller->trained_context) * options.slots);
+    const int64_t its_context = std::min(context, smaller->trained_context);
+    draft_bytes = whole_bytes(*smaller, its_context * options.slots, window_blocks(*smaller, blocks_for(its_context)));
   }
   decision.rooms = rooms_of(gpus, decision.survey, options.gpu_reserve_mib, draft_bytes);
   PlacementWish& wish = decision.wish;
-  wish = {options.gpu_layers, options.backend.backend == "cuda", options.gpu_experts, options.layer_split, blocks_for(context), options.slots * cache::state_slots_per_sequence};
+  wish = {options.gpu_layers, options.backend.backend == "cuda", options.gpu_experts, options.layer_split, blocks_for(context), options.slots * cache::state_slots_per_sequence,
+          window_blocks(decision.survey, blocks_for(context))};
   decision.placement = place_layers(decision.survey.need, decision.rooms, wish);
   if (!decision.placement && options.gpu_layers < 0 && options.context == 0) {  // a shorter context rather than none
     wish.blocks = 1;
+    wish.window_blocks = std::min<int64_t>(wish.window_blocks, 1);
     decision.placement = place_layers(decision.survey.need, decision.rooms, wish);
   }
   return decision;

@@ -11,7 +11,8 @@ namespace {
 std::string mib(uint64_t bytes) { return std::to_string((bytes + (1u << 20) - 1) >> 20); }
 
 uint64_t bytes_of(const LayerNeed& layer, const PlacementWish& wish) {
-  return layer.weights + layer.kv_block * static_cast<uint64_t>(wish.blocks) + layer.state * static_cast<uint64_t>(wish.states);
+  return layer.weights + layer.kv_block * static_cast<uint64_t>(wish.blocks) + layer.state * static_cast<uint64_t>(wish.states) +
+         layer.window_block * static_cast<uint64_t>(wish.window_blocks);
 }
 
 // What is on GPUs: the last so many layers, and perhaps what stands before and behind them.

@@ -13,9 +13,10 @@ namespace vigil::schedule {
 // Bytes that the parts of a model take on a GPU.
 struct LayerNeed {
   uint64_t weights = 0;
-  uint64_t kv_block = 0;  // of 64 positions; 0 = the layer has no KV cache
+  uint64_t kv_block = 0;  // of 64 positions; 0 = the layer has no KV cache, or one with a window
   uint64_t state = 0;     // of one recurrent state; 0 = the layer has none
   uint64_t experts = 0;   // of all its experts, which are part of the weights
+  uint64_t window_block = 0;  // of 64 positions; 0 = the layer has no window
 };
 struct PartsNeed {
   uint64_t embedding = 0;  // the table that ids are looked up in
@@ -53,6 +54,7 @@ struct PlacementWish {
   std::vector<double> shares;   // of the GPUs' parts, in their order; empty = one GPU if the model fits on it, else by what is free
   int64_t blocks = 0;           // KV blocks that there shall be room for
   int64_t states = 0;           // recurrent states
+  int64_t window_blocks = 0;    // KV blocks of layers with a window
 };
 
 // A model is on one GPU whole if it fits. Else the last layers are on GPUs, in the order of these, and the first ones on the CPU, so that a row crosses

@@ -62,6 +62,11 @@ compute::StepLimits largest_step(const RuntimeOptions& options) {
   return {options.step_rows + sampled, std::max(options.outputs, sampled), options.slots, 0};
 }
 
+int64_t window_blocks_needed(const model::Model& model, const RuntimeOptions& options) {
+  if (model.window_layers() == 0) return 0;
+  return cache::window_blocks_per_sequence(model.config().window, std::max(options.step_rows, 1 + options.speculate));
+}
+
 Result<std::unique_ptr<Runtime>> Runtime::make(const model::Files& files, const RuntimeOptions& options, const Progress& progress,
                                                const Release& release, const model::Files* draft) {
   if (Result<void> known = model::check_architecture(files.metadata()); !known) return Error{known.error()};
@@ -123,7 +128,7 @@ Result<std::unique_ptr<Runtime>> Runtime::bind(const model::Files& files, const 
                                 " cannot be cut back behind a wrong guess");
   }
   const model::Model& made = *runtime->model_;
-  const compute::Caches shapes{{runtime->kv_shape(), nullptr}, {made.state_shape(), nullptr}};
+  const compute::Caches shapes{{runtime->kv_shape(), nullptr}, {runtime->window_kv_shape(), nullptr}, {made.state_shape(), nullptr}};
   runtime->backend_->learn([&](compute::Ops& ops) { made.forward(ops, shapes, 1, {1, 0}); });
   return runtime;
 }
@@ -144,18 +149,16 @@ Result<void> Runtime::bind_draft(const model::Files& files, const model::Files& 
   return {};
 }
 
-compute::KvShape Runtime::kv_shape() const {
-  const model::Config& config = model_->config();
-  return {options_.kv_type, model_->kv_layers(), config.kv_heads, config.head_dim, plan_.blocks};
-}
-
 Result<void> Runtime::plan_memory(size_t draft_share) {
   const model::Config& config = model_->config();
   MemoryNeed need{model_->weight_bytes(), model_->scratch_bytes(), kv_shape().block_bytes(), model_->state_shape().slot_bytes()};
+  need.window = {window_kv_shape().block_bytes(), window_blocks_needed(*model_, options_)};
   DraftNeed draft;
   if (draft_) {
     const model::Model& model = draft_->model();
     draft = {model.weight_bytes() + model.scratch_bytes(), draft_->kv_shape().block_bytes(), blocks_for(model.config().trained_context)};
+    draft_->plan_.window_blocks = std::min(draft.most_blocks, window_blocks_needed(model, draft_->options_)) * options_.slots;
+    draft.fixed += draft_->window_kv_shape().bytes();
   }
   std::vector<PlaceMemory> places;
   const auto add = [&](const std::string& name, const MemoryNeed& mine, std::optional<uint64_t> own) {
@@ -168,14 +171,18 @@ Result<void> Runtime::plan_memory(size_t draft_share) {
     const compute::MemoryShare& share = shares[i];
     const auto part = [](uint64_t bytes, int64_t layers, int64_t of) { return of > 0 ? bytes / static_cast<uint64_t>(of) * static_cast<uint64_t>(layers) : 0; };
     add(share.name, {share.weights, share.buffers, part(need.kv_block, share.kv_layers, kv_shape().layers), part(need.state, share.state_layers, model_->state_shape().layers),
-                     i == draft_share ? draft : DraftNeed{}}, share.own);
+                     i == draft_share ? draft : DraftNeed{},
+                     {part(need.window.kv_block, share.window_layers, window_kv_shape().layers), share.window_layers > 0 ? need.window.most_blocks : 0}}, share.own);
   }
   need.draft = draft;
   if (shares.empty()) add("", need, backend_->own_memory());
   Result<CachePlan> plan = plan_caches({options_.context, config.trained_context, options_.slots, options_.cache_mib}, places);
   if (!plan) return Error{plan.error()};
   plan_ = *plan;
-  if (draft_) draft_->plan_ = {std::min(plan_.context, draft_->model().config().trained_context), plan_.draft_blocks};
+  if (draft_) {
+    draft_->plan_.context = std::min(plan_.context, draft_->model().config().trained_context);
+    draft_->plan_.blocks = plan_.draft_blocks;
+  }
   return {};
 }
 
@@ -184,6 +191,14 @@ Result<void> Runtime::make_caches() {
   Result<compute::KvCache> kv = backend_->allocate_kv(shape);
   if (!kv) return Error{kv.error()};
   caches_.kv = *kv;
+  cache::Window window;
+  if (const compute::KvShape window_shape = window_kv_shape(); window_shape.layers > 0) {
+    Result<compute::KvCache> window_kv = backend_->allocate_kv(window_shape);
+    if (!window_kv) return Error{window_kv.error()};
+    caches_.window_kv = *window_kv;
+    const int64_t positions = model_->config().window;
+    window = {positions, window_shape.blocks, plan_.parked_blocks > 0 ? cache::window_checkpoint_tokens(positions) : 0};
+  }
   compute::StateShape states = model_->state_shape();
   if (states.layers > 0) {
     states.slots = plan_.states;
@@ -191,8 +206,8 @@ Result<void> Runtime::make_caches() {
     if (!made) return Error{made.error()};
     caches_.states = *made;
   }
-  pools_ = std::make_unique<cache::Pools>(shape.blocks, states.slots);
-  step_ = compute::StepData({most_rows(), most_rows(), options_.slots, blocks_for(plan_.context)});
+  pools_ = std::make_unique<cache::Pools>(shape.blocks, states.slots, window);
+  step_ = compute::StepData({most_rows(), most_rows(), options_.slots, blocks_for(plan_.context), window.positions > 0 ? compute::block_tables : 1});
   return {};
 }
 
@@ -263,6 +278,9 @@ compute::RunOutcome Runtime::step(std::span<Part> parts) {
     for (int64_t r = 0; part.hidden && r < count; ++r) step_.outputs()[static_cast<size_t>(scores + hidden++)] = static_cast<int32_t>(rows + r);
     const auto blocks = part.sequence->blocks();
     std::copy(blocks.begin(), blocks.end(), step_.blocks(static_cast<int64_t>(p)).begin());
+    if (const auto window_blocks = part.sequence->window_blocks(); !window_blocks.empty()) {
+      std::copy(window_blocks.begin(), window_blocks.end(), step_.blocks(static_cast<int64_t>(p), compute::BlockTable::window).begin());
+    }
     step_.states(static_cast<int64_t>(p))[0] = part.sequence->state_from();
     step_.states(static_cast<int64_t>(p))[1] = part.sequence->state_to();
     rows += count;
@@ -304,7 +322,10 @@ void Runtime::read_hidden(int64_t first, int64_t count, std::span<float> to) {
 }
 
 cache::Conversations Runtime::make_conversations() {
-  return {*pools_, [this](cache::BlockId from, cache::BlockId to) { return backend_->copy_block(caches_.kv, from, to); }, plan_.parked_blocks};
+  const auto copy = [this](compute::BlockTable kind, cache::BlockId from, cache::BlockId to) {
+    return backend_->copy_block(kind == compute::BlockTable::whole ? caches_.kv : caches_.window_kv, from, to);
+  };
+  return {*pools_, copy, plan_.parked_blocks};
 }
 
 }  // namespace vigil::schedule

@@ -61,6 +61,8 @@ struct Part {
 
 // Rows, outputs and sequences of the largest step.
 compute::StepLimits largest_step(const RuntimeOptions& options);
+// Blocks of layers with a window that one sequence of the model needs at once; 0 for a model without.
+int64_t window_blocks_needed(const model::Model& model, const RuntimeOptions& options);
 
 class Runtime {
  public:
@@ -85,6 +87,7 @@ class Runtime {
   cache::Pools& pool() { return *pools_; }
   const CachePlan& plan() const { return plan_; }
   const compute::KvCache& kv() const { return caches_.kv; }
+  const compute::KvCache& window_kv() const { return caches_.window_kv; }  // no layers = the model has no windows
   int64_t context() const { return plan_.context; }  // tokens of one sequence
   int64_t slots() const { return options_.slots; }
   int64_t speculate() const { return options_.speculate; }
@@ -116,7 +119,8 @@ class Runtime {
   static Result<std::unique_ptr<Runtime>> bind(const model::Files& files, const RuntimeOptions& options, std::shared_ptr<compute::Backend> backend);
   Result<void> bind_draft(const model::Files& files, const model::Files& draft, std::shared_ptr<compute::Backend> backend);
   Result<void> plan_memory(size_t draft_share);
-  compute::KvShape kv_shape() const;
+  compute::KvShape kv_shape() const { return model_->kv_shape(options_.kv_type, plan_.blocks); }
+  compute::KvShape window_kv_shape() const { return model_->window_kv_shape(options_.kv_type, plan_.window_blocks); }
   int64_t most_rows() const { return largest_step(options_).rows; }
   int64_t most_outputs() const { return largest_step(options_).outputs; }
   void read_picked(int64_t scores);

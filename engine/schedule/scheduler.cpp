@@ -101,6 +101,7 @@ void Scheduler::follow(Place& place) {
     best = place.leader_length = common;
     place.leader = other->number;
   }
+  if (place.leader != 0 && runtime_.pool().window.positions > 0) find(place.leader)->answer->sequence->keep_at(place.leader_length);
 }
 
 // Who need not wait any longer goes on from what there is by now.

@@ -64,20 +64,22 @@ Result<Survey> survey_model(const model::Files& files, const SurveyStep& step, s
   compute::SplitBackend split({places.begin(), places.end()}, order);
   const Result<std::unique_ptr<model::Model>> model = model::make_model(files, split, step.limits);
   if (!model) return Error{model.error()};
-  const compute::Caches caches{{{step.kv_type, (*model)->kv_layers(), config->kv_heads, config->head_dim, 0}, nullptr}, {(*model)->state_shape(), nullptr}};
+  const compute::Caches caches{{(*model)->kv_shape(step.kv_type, 0), nullptr}, {(*model)->window_kv_shape(step.kv_type, 0), nullptr}, {(*model)->state_shape(), nullptr}};
   const auto largest = [&](compute::Ops& ops) { (*model)->forward(ops, caches, step.limits.rows, {step.limits.outputs, 0}); };
   split.learn(largest);
 
   Survey found;
   found.trained_context = config->trained_context;
+  found.window = (*model)->window_layers() > 0 ? config->window : 0;
   const std::vector<compute::MemoryShare> shares = split.memory_shares();
-  const compute::KvShape& kv = caches.kv.shape;
-  const uint64_t kv_block = kv.layers > 0 ? kv.block_bytes() / static_cast<uint64_t>(kv.layers) : 0;
+  const auto block_of_layers = [](const compute::KvShape& kv, int64_t count) {
+    return static_cast<uint64_t>(count) * static_cast<uint64_t>(kv.kv_heads) * static_cast<uint64_t>(kv.part_bytes());
+  };
   const uint64_t state = static_cast<uint64_t>(caches.states.shape.layer_floats()) * sizeof(float);
   for (size_t i = 0; i < layers; ++i) {
     const uint64_t experts = places[layers + 2 + i]->bytes();
-    found.need.layers.push_back(
-        {places[i]->bytes() + experts, kv_block * static_cast<uint64_t>(shares[i].kv_layers), state * static_cast<uint64_t>(shares[i].state_layers), experts});
+    found.need.layers.push_back({places[i]->bytes() + experts, block_of_layers(caches.kv.shape, shares[i].kv_layers), state * static_cast<uint64_t>(shares[i].state_layers),
+                                 experts, block_of_layers(caches.window_kv.shape, shares[i].window_layers)});
   }
   found.need.experts = config->experts.count;
   found.need.embedding = places[layers]->bytes();
@@ -86,7 +88,8 @@ Result<Survey> survey_model(const model::Files& files, const SurveyStep& step, s
   found.need.scratch = (*model)->scratch_bytes();
 
   const int64_t context = step.context > 0 ? step.context : config->trained_context;
-  compute::StepData words({step.limits.rows, step.limits.rows, step.limits.sequences, (context + compute::kv_block_positions - 1) / compute::kv_block_positions});
+  compute::StepData words({step.limits.rows, step.limits.rows, step.limits.sequences, (context + compute::kv_block_positions - 1) / compute::kv_block_positions,
+                          found.window > 0 ? compute::block_tables : 1});
   for (const auto& gpu : gpus) {
     gpu->upload(words);
     found.has_room.push_back(static_cast<bool>(gpu->reserve(largest)));

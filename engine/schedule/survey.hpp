@@ -21,6 +21,7 @@ struct SurveyStep {
 struct Survey {
   PartsNeed need;
   int64_t trained_context = 0;
+  int64_t window = 0;          // positions that layers with a window see; 0 = there are none
   std::vector<char> has_room;  // by GPU
 };
 Result<Survey> survey_model(const model::Files& files, const SurveyStep& step, std::span<const std::shared_ptr<compute::Backend>> gpus);

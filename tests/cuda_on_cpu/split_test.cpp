@@ -222,7 +222,7 @@ TEST_CASE("steps of a split model are replayed as graphs, with the same bits") {
 
 TEST_CASE("conversations that share a beginning on a split model get what each gets alone") {
   const DeviceSetting setting;
-  for (const std::string name : {"llama", "qwen35"}) {
+  for (const std::string name : {"llama", "qwen35", "gpt-oss"}) {
     RandomModel model = model_of(name);
     schedule::RuntimeOptions options = on_gpus(2);
     options.layer_split = {1, 1};
@@ -239,7 +239,60 @@ TEST_CASE("conversations that share a beginning on a split model get what each g
     CHECK(serving.run(first, 6).ids == expected[0]);
     const Outcome resumed = serving.run(second, 6);
     CHECK(resumed.ids == expected[1]);
-    if (name == "llama") CHECK(resumed.resumed == 80);  // the block that the prompts part in was copied, in both places
+    if (name != "qwen35") CHECK(resumed.resumed == 80);  // the block that the prompts part in was copied, in both places
+  }
+}
+
+TEST_CASE("windows that are let go change no bit on one GPU and on two, in both forms of attention") {
+  const DeviceSetting setting;
+  struct Case {
+    const char* architecture;
+    int64_t layers, window;
+    compute::KvType kv;
+  };
+  for (const Case& one : {Case{"gemma3", 7, 16, compute::KvType::f32}, Case{"gpt-oss", 4, 70, compute::KvType::f16}}) {
+    RandomModel model = model_of(one.architecture);
+    model.layers = one.layers;
+    model.window = one.window;
+    const std::vector<int32_t> ids = random_ids(600, model.vocabulary, 2);
+    const auto options = [&](int64_t step_rows, bool split) {
+      schedule::RuntimeOptions made = on_gpus(2);
+      made.context = 640;
+      made.cache_mib = -1;
+      made.step_rows = step_rows;
+      made.kv_type = one.kv;
+      if (split) made.layer_split = {1, 1};
+      return made;
+    };
+    // All but the last four tokens in steps of `chunk`, those one by one.
+    const auto scores = [&](schedule::Runtime& runtime, int64_t chunk) {
+      cache::Sequence sequence(runtime.pool());
+      std::vector<std::vector<float>> all;
+      while (sequence.length() < static_cast<int64_t>(ids.size())) {
+        const int64_t before_last = static_cast<int64_t>(ids.size()) - 4 - sequence.length(), count = before_last > 0 ? std::min(chunk, before_last) : 1;
+        REQUIRE(sequence.reserve(count));
+        REQUIRE(runtime.step(sequence, std::span(ids).subspan(static_cast<size_t>(sequence.length()), static_cast<size_t>(count)), 1) == compute::RunOutcome::finished);
+        if (before_last > count) continue;
+        all.emplace_back(static_cast<size_t>(model.vocabulary));
+        runtime.read_scores(0, all.back());
+      }
+      return all;
+    };
+    const auto at_once = load_random(model, options(596, false)), in_parts = load_random(model, options(90, false)), split = load_random(model, options(90, true));
+    INFO(one.architecture);
+    const auto expected = scores(*at_once.runtime, 596);
+    REQUIRE(expected.size() == 5);
+    CHECK(at_once.runtime->plan().window_blocks == 10);  // all of it
+    CHECK(in_parts.runtime->plan().window_blocks < 10);
+    CHECK(scores(*in_parts.runtime, 90) == expected);
+    CHECK(split.runtime->plan().window_blocks == in_parts.runtime->plan().window_blocks);
+    const std::vector<compute::MemoryShare> shares = split.runtime->backend().memory_shares();
+    REQUIRE(shares.size() == 2);
+    CHECK(shares[0].window_layers + shares[1].window_layers == split.runtime->window_kv().shape.layers);
+    CHECK(shares[0].kv_layers + shares[1].kv_layers == split.runtime->kv().shape.layers);
+    CHECK(shares[0].window_layers > 0);
+    CHECK(shares[1].window_layers > 0);
+    CHECK(scores(*split.runtime, 70) == expected);
   }
 }
 

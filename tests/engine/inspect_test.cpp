@@ -56,6 +56,27 @@ TEST_CASE("inspect: types, memory by context and whether it runs") {
   CHECK(contains(*tight, "fits          does not fit"));
 }
 
+TEST_CASE("inspect: layers with a window take what one sequence needs of them, whatever the context") {
+  tools::RandomModel model;
+  model.architecture = "gemma3";
+  model.layers = 6;  // one sees everything
+  model.window = 1024;
+  model.head_dim = 512;
+  model.context = 65536;
+  const ModelFile file(model);
+  const Result<std::string> report = engine::inspect(file.path, uint64_t{4} << 30);
+  REQUIRE(report);
+  CAPTURE(*report);
+  CHECK(contains(*report, "6, 6 with attention: 4 heads of 512, 2 for K and V; 5 see the last 1024 positions"));
+  // 2 heads of 512, K and V of two bytes: 256 KiB a block and layer; 30 blocks hold 1024, 256 and 512 positions
+  CHECK(contains(*report, "4096    f16    54 MiB"));    // 64 + 5 * 30 blocks
+  CHECK(contains(*report, "65536    f16   294 MiB"));   // 1024 + 5 * 30
+  const Result<std::string> tight = engine::inspect(file.path, uint64_t{200} << 20);
+  REQUIRE(tight);
+  CAPTURE(*tight);
+  CHECK(contains(*tight, "fits          a context of "));
+}
+
 TEST_CASE("inspect: a model of an unknown kind is described, with the reason why it does not run") {
   tools::RandomModel model;
   model.architecture = "qwen2";

@@ -157,10 +157,12 @@ TEST_CASE("chunks, neighbours, guesses and caches change no answer about a pictu
     INFO(name);
     tools::RandomModel what;
     what.architecture = name;
+    const bool windows = name == "gemma3";  // then texts are so long that window blocks are let go
+    if (windows) what.layers = 7, what.context = 2048;
     const int64_t width = what.width;
     const TemporaryFile file(record({30, 6, 5}, static_cast<int32_t>(width), rows_of(30, width, 3)) + record({12, 4, 3}, static_cast<int32_t>(width), rows_of(12, width, 4)));
     const TemporaryFile other(record({30, 6, 5}, static_cast<int32_t>(width), rows_of(30, width, 9)) + record({12, 4, 3}, static_cast<int32_t>(width), rows_of(12, width, 5)));
-    std::vector<int32_t> ids = random_ids(20, 97, 1);
+    std::vector<int32_t> ids = random_ids(windows ? 400 : 20, 97, 1);
     std::replace(ids.begin(), ids.end(), image_id, 6);
     const std::vector<int32_t> text = ids;
     ids = joined(joined(joined(joined(ids, image_ids(30)), text), image_ids(12)), {7, 8, 9});
@@ -175,6 +177,7 @@ TEST_CASE("chunks, neighbours, guesses and caches change no answer about a pictu
     };
     schedule::RuntimeOptions alone_options;
     alone_options.cache_mib = -1;
+    alone_options.step_rows = 1024;
     Serving alone(load_random(what, alone_options));
     const auto tag = alone.push(request(alone, file.path));
     alone.finish();
@@ -207,7 +210,8 @@ TEST_CASE("chunks, neighbours, guesses and caches change no answer about a pictu
     drafted.finish();
     CHECK(drafted.said[seen].ids == expected);
     CHECK(drafted.scheduler.tally().drafted == 0);
-    CHECK(drafted.run(text, 30).ids == alone.run(text, 30).ids);
+    const std::vector<int32_t> start(text.begin(), text.begin() + 20);  // which it has soon read
+    CHECK(drafted.run(start, 30).ids == alone.run(start, 30).ids);
     CHECK((drafted.scheduler.tally().drafted > 0) == (drafted.model.runtime->draft() != nullptr));
   }
 }

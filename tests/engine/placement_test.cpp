@@ -332,4 +332,24 @@ TEST_CASE("a plan for several places holds in each, and its errors name the plac
   CHECK(plan_caches({640, 640, 1, -1}, states)->states == 2);
   states[0].need.state = 0;
   CHECK(plan_caches({640, 640, 1, -1}, states)->states == 2);  // a place without states has no say in them
+  PlaceMemory windows[] = {place("cpu", 8 * mib, 1000 * mib), place("gpu", 0, 3370 * mib + 100)};
+  windows[1].need.window = {56 * mib, 40};
+  const CachePlan both = *plan_caches({0, 64 * 64, 2, -1}, windows);
+  CHECK(both.blocks == 123);        // the CPU has nothing else
+  CHECK(both.window_blocks == 40);  // the GPU has no room for two windows
+  const CachePlan only_windows = *plan_caches({0, 64 * 64, 2, 0}, std::span(windows).last(1));
+  CHECK(only_windows.blocks <= 65 * 10);  // which cost nothing there
+  CHECK(only_windows.blocks >= 128);
+}
+
+TEST_CASE("layers with a window are placed by the blocks that slots need of them") {
+  PartsNeed need = ten_layers();
+  for (size_t i = 0; i < 10; ++i) (i % 5 == 4 ? need.layers[i].kv_block : need.layers[i].window_block) = mib;
+  PlacementWish wish;
+  wish.blocks = 100;
+  wish.window_blocks = 10;
+  const uint64_t whole = ten_layers_whole + 2 * 100 * mib + 8 * 10 * mib;
+  const GpuRoom one[] = {room(whole)}, less[] = {room(whole - 1)};
+  CHECK(place_layers(need, one, wish)->whole_on(0));
+  CHECK_FALSE(place_layers(need, less, wish)->whole_on(0));
 }

@@ -228,6 +228,37 @@ TEST_CASE("caches are planned by what is there: running ones first, then what is
   CHECK_FALSE(plan_caches({20000, 4096, 1, 0}, need, 16 * gib));
 }
 
+TEST_CASE("blocks of layers with a window are planned for what slots need of them, not for their contexts") {
+  MemoryNeed need{4 * gib, gib / 4, 8u << 20, 0};
+  need.window = {56u << 20, 40};  // an eighth of the layers sees everything: 1 MiB a position up to 40 blocks, then 128 KiB
+  CHECK(*fit_context(0, 4096, need, 16 * gib) == 4096);
+  CHECK(*fit_context(0, 1 << 20, need, 16 * gib) == 814 * 64);  // (12.8 - 4.25) GiB - 40 * 56 MiB, by 8 MiB
+  CHECK(*fit_context(0, 1 << 20, need, 6 * gib) == 8 * 64);     // (4.8 - 4.25) GiB / 64 MiB
+  const auto refused = fit_context(60'000, 4096, need, 16 * gib);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().find("KV cache 9744 MiB for a context of 60000") != std::string::npos);  // 938 * 8 + 40 * 56
+  CHECK(refused.error().find("a context of 52096 would fit") != std::string::npos);
+
+  const CachePlan one = *plan_caches({0, 4096, 1, -1}, need, 16 * gib);
+  CHECK(one.blocks == 64);
+  CHECK(one.window_blocks == 40);
+  CHECK(plan_caches({0, 640, 3, -1}, need, 16 * gib)->window_blocks == 30);  // a short context does not even fill them
+  const CachePlan four = *plan_caches({0, 4096, 4, -1}, need, 16 * gib);
+  CHECK(four.window_blocks == 3 * 40);  // not those of four beside a context
+  CHECK(four.blocks == 254);            // what is left of it
+  const CachePlan kept = *plan_caches({0, 4096, 1, 0}, need, 16 * gib);  // a quarter of the 6003 MiB that are left, half of that for windows
+  CHECK(kept.window_blocks == 40 + 13);
+  CHECK(kept.blocks == 64 + 96);
+  const CachePlan asked = *plan_caches({0, 4096, 1, 1120}, need, 16 * gib);
+  CHECK(asked.window_blocks == 40 + 10);
+  CHECK(asked.parked_blocks == 70);
+  need.draft = {gib, 16u << 20, 100};
+  CHECK(*fit_context(0, 1 << 20, need, 16 * gib) == 486 * 64);  // 1 GiB and 100 * 16 MiB less
+  need.draft.most_blocks = 20;
+  CHECK(*fit_context(0, 1 << 20, need, 7 * gib) == 4 * 64);  // (5.6 - 5.25) GiB / 80 MiB
+  CHECK(*fit_context(0, 1 << 20, need, 10 * gib) == 38 * 64);  // a little less than (8 - 5.25) GiB: 20 blocks of 80 MiB and 18 of 64
+}
+
 TEST_CASE("a draft model's weights and KV are planned beside the model's") {
   MemoryNeed need{4 * gib, gib / 4, 64u << 20, 0};  // 1 MiB a position
   need.draft = {2 * gib, 16u << 20, 32};            // a quarter of that, up to 2,048

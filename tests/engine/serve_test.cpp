@@ -11,6 +11,7 @@
 #include "engine/serve.hpp"
 #include "model_support.hpp"
 #include "protocol/lines.hpp"
+#include "serving_support.hpp"
 
 using namespace vigil;
 using namespace vigil::testing;
@@ -136,6 +137,21 @@ TEST_CASE("a child tells its load, itself and READY, then answers") {
   CHECK(ends_with(done, " length"));
   child.send("QUIT\n");
   CHECK(child.finish() == 0);
+}
+
+TEST_CASE("a child tells the memory of layers with a window") {
+  tools::RandomModel model;
+  model.architecture = "gpt-oss";
+  model.context = 65536;
+  const ModelFile file(random_file(model));
+  engine::Options options;
+  options.runtime.cache_mib = -1;
+  options.runtime.slots = 1;
+  Child child(file.path, options);
+  std::string info = child.any();
+  while (contains(info, "load=")) info = child.any();
+  CHECK(contains(info, " kv_mib=9 "));  // 8 MiB of the layer that sees everything, and a little
+  CHECK(contains(info, " window=16 window_kv_mib=1"));
 }
 
 TEST_CASE("a child with a draft model tells both, and how its guesses fared") {

@@ -30,7 +30,7 @@ void FastOps::rope_and_store(const Rope& rope, Buffer angles, Buffer q, Buffer k
         rope_head(rope.kind, turn, rope.rotated, q.address + (r * heads + unit) * dim);
         continue;
       }
-      const int64_t head = unit - heads, block = block_of(r, position_of(r) / kv_block_positions);
+      const int64_t head = unit - heads, block = block_of(cache, r, position_of(r) / kv_block_positions);
       float* key = k.address + (r * shape.kv_heads + head) * dim;
       rope_head(rope.kind, turn, rope.rotated, key);
       std::byte* part = part_of(cache, block, layer, head);
@@ -85,7 +85,7 @@ void FastOps::attend_tile(const AttentionWork& work, int64_t kv_head, int64_t fi
     oldest = std::min(oldest, queries[i].oldest);
     end = std::max(end, length);
   }
-  const auto part_at = [&](int64_t start) { return part_of(work.cache, block_of(first / group, start / kv_block_positions), work.layer, kv_head); };
+  const auto part_at = [&](int64_t start) { return part_of(work.cache, block_of(work.cache, first / group, start / kv_block_positions), work.layer, kv_head); };
   int64_t start = oldest / kv_block_positions * kv_block_positions;
   for (const std::byte *part = part_at(start), *next; start < end; start += kv_block_positions, part = next) {
     next = start + kv_block_positions < end ? part_at(start + kv_block_positions) : nullptr;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <cstdint>
 #include <vector>
 
@@ -91,8 +92,10 @@ class ReferenceOps : public Ops {
   // Positions that the row's attention sees, from 0 on.
   int64_t seen_by(int64_t row) { return int64_t{position_of(row)} + 1 + backend_.step_->ahead()[static_cast<size_t>(row)]; }
   int32_t sequence_of(int64_t row) { return backend_.step_->sequences()[static_cast<size_t>(row)]; }
-  int64_t block_of(int64_t row, int64_t block_index) {
-    return backend_.step_->blocks(sequence_of(row))[static_cast<size_t>(block_index)];
+  int64_t block_of(const KvCache& cache, int64_t row, int64_t block_index) {
+    const int32_t block = backend_.step_->blocks(sequence_of(row), cache.shape.table)[static_cast<size_t>(block_index)];
+    assert(block >= 0 && block < cache.shape.blocks);
+    return block;
   }
   // One row and one KV head: all query heads that share it take each block while it is at hand.
   void attend(Buffer q, const KvCache& cache, int64_t layer, int64_t heads, const AttentionRule& rule, Buffer out, int64_t row, int64_t kv_head);

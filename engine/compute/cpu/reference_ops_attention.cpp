@@ -74,7 +74,7 @@ void ReferenceOps::rope_and_store(const Rope& rope, Buffer angles, Buffer q, Buf
   each(rows, [&](int64_t r) {
     const float* turn = angles.address + r * rope.rotated;
     for (int64_t h = 0; h < heads; ++h) rope_head(rope.kind, turn, rope.rotated, q.address + (r * heads + h) * dim);
-    const int64_t block = block_of(r, position_of(r) / kv_block_positions);
+    const int64_t block = block_of(cache, r, position_of(r) / kv_block_positions);
     const size_t place = static_cast<size_t>(position_of(r) % kv_block_positions);
     for (int64_t h = 0; h < shape.kv_heads; ++h) {
       float* key = k.address + (r * shape.kv_heads + h) * dim;
@@ -111,7 +111,7 @@ void ReferenceOps::attend(Buffer q, const KvCache& cache, int64_t layer, int64_t
   for (int64_t start = oldest / kv_block_positions * kv_block_positions; start < length; start += kv_block_positions) {
     const int64_t skipped = std::max<int64_t>(0, oldest - start);  // positions of the first block that the window has left behind
     const int64_t positions = std::min(kv_block_positions, length - start) - skipped;
-    const std::byte* part = kv_part(cache, block_of(row, start / kv_block_positions), layer, kv_head);
+    const std::byte* part = kv_part(cache, block_of(cache, row, start / kv_block_positions), layer, kv_head);
     float* keys = floats;
     float* values = floats + block_floats;
     for (int64_t p = 0; p < positions; ++p) {

@@ -81,7 +81,7 @@ void CudaOps::rope_and_store(const Rope& rope, Buffer angles, Buffer q, Buffer k
   static_cast<void>(dim);
   prepared_ = {};
   issue([&](cudaStream_t stream) {
-    cuda::rope_and_store(stream, backend_.step_, rope, angles.address, q.address, k.address, v.address, cache, layer, heads, rows);
+    cuda::rope_and_store(stream, backend_.step_.with(cache.shape.table), rope, angles.address, q.address, k.address, v.address, cache, layer, heads, rows);
   });
 }
 
@@ -98,7 +98,7 @@ void CudaOps::attention(Buffer q, const KvCache& cache, int64_t layer, int64_t h
   issue([&](cudaStream_t stream) {
     const float* sinks = rule.sinks ? values_of(rule.sinks) : nullptr;
     const int64_t partial_floats = static_cast<int64_t>(backend_.attention_.memory.bytes() / sizeof(float));
-    cuda::attention(stream, backend_.step_, q.address, cache, layer, heads, rule.scale, rule.window, sinks, backend_.attention_.memory.as<float>(),
+    cuda::attention(stream, backend_.step_.with(shape.table), q.address, cache, layer, heads, rule.scale, rule.window, sinks, backend_.attention_.memory.as<float>(),
                     partial_floats, out.address, rows);
   });
 }
