@@ -234,7 +234,7 @@ vigil::Result<Writer> make_random(vigil::tools::RandomModel model) {
 constexpr char usage[] =
     "usage: make_model OUT.gguf [--seed N]\n"
     "       make_model OUT.gguf --arch NAME [--type Q8_0] [--layers N] [--dim N] [--ff N] [--heads N] [--kv N] [--head-dim N] [--vocab N]\n"
-    "                  [--context N] [--experts N] [--used N] [--tied] [--mixed] [--seed N]\n"
+    "                  [--context N] [--window N] [--experts N] [--used N] [--tied] [--mixed] [--seed N]\n"
     "Random weights: with --arch of any architecture and weight type that the engine computes, for tests and for measuring speed.\n";
 
 }  // namespace
@@ -249,8 +249,8 @@ int main(int argc, char** argv) {
   model.context = 4096;
   const std::pair<std::string_view, int64_t*> numbers[] = {
       {"--layers", &model.layers}, {"--dim", &model.width}, {"--ff", &model.ff}, {"--heads", &model.heads}, {"--kv", &model.kv_heads},
-      {"--head-dim", &model.head_dim}, {"--vocab", &model.vocabulary}, {"--context", &model.context}, {"--experts", &model.experts},
-      {"--used", &model.experts_used}};
+      {"--head-dim", &model.head_dim}, {"--vocab", &model.vocabulary}, {"--context", &model.context}, {"--window", &model.window},
+      {"--experts", &model.experts}, {"--used", &model.experts_used}};
   for (int i = 1; i < argc && good; ++i) {
     const std::string_view argument = argv[i];
     if (argument == "--tied") {

@@ -124,7 +124,7 @@ TEST_CASE("what two prompts that come together share is computed once, windows o
   for (const Case& one : cases) {
     INFO(name_of(one));
     const auto expected = measure(model_of(one), {a, b}, 8);
-    Serving two(load_random(model_of(one), with(2, 300)));  // its chunk passes the place where they part
+    Serving two(load_random(model_of(one), with(2, 500)));  // its second chunk ends far behind the place where they part
     const auto first = two.push(a, 8), second = two.push(b, 8);
     two.finish();
     CHECK(two.said[first].resumed == 0);
