@@ -18,10 +18,10 @@ using tools::RandomModel;
 
 namespace {
 
-RandomModel model_of(const std::string& architecture) {
+RandomModel model_of(const std::string& architecture, int64_t layers = 4) {
   RandomModel model;
   model.architecture = architecture;
-  model.layers = 4;
+  model.layers = layers;
   model.type = gguf::TensorType::f32;
   model.seed = 3;
   model.experts = 8;
@@ -52,15 +52,15 @@ schedule::RuntimeOptions with_waits(schedule::RuntimeOptions options, const std:
 TEST_CASE("experts in RAM with copies of none, some and most on the GPU give the same but for rounding, in every architecture that has any") {
   const DeviceSetting setting;
   for (const std::string& name : with_experts) {
-    const RandomModel model = model_of(name);
-    const std::vector<int32_t> ids = random_ids(30, model.vocabulary, 2);
+    const RandomModel model = model_of(name, 2);
+    const std::vector<int32_t> ids = random_ids(26, model.vocabulary, 2);
     const auto whole = load_random(model, on_gpus(1));
     const auto expected = scores_of(*whole.runtime, ids);
-    for (const int64_t copies : {0, 1, 5, 7}) {
+    for (const int64_t copies : {0, 1, 5}) {
       INFO(name << " with " << copies << " of 8 experts on the GPU");
       const auto apart = load_random(model, with_copies(copies));
-      CHECK_THAT(note_of(*apart.runtime), Contains("the model is split: layers 0 to 3 and the output on GPU (") &&
-                                              Contains("the embedding on the CPU, experts of layers 0 to 3 in RAM, " + std::to_string(copies) + " of 8 a layer on GPU"));
+      CHECK_THAT(note_of(*apart.runtime), Contains("the model is split: layers 0 to 1 and the output on GPU (") &&
+                                              Contains("the embedding on the CPU, experts of layers 0 to 1 in RAM, " + std::to_string(copies) + " of 8 a layer on GPU"));
       const auto ours = scores_of(*apart.runtime, ids);
       CHECK(worst_share(ours, expected) < 1e-4);
       CHECK(scores_of(*apart.runtime, ids) == ours);  // nothing has rested: the same copies, the same bits
@@ -74,8 +74,8 @@ TEST_CASE("a GPU with copies of all experts gives the bits that it gives alone, 
   const DeviceSetting setting;
   for (const std::string& name : with_experts) {
     INFO(name);
-    const RandomModel model = model_of(name);
-    const std::vector<int32_t> ids = random_ids(30, model.vocabulary, 2);
+    const RandomModel model = model_of(name, 2);
+    const std::vector<int32_t> ids = random_ids(26, model.vocabulary, 2);
     schedule::RuntimeOptions options = on_gpus(1);
     const auto read_by = [&](schedule::Runtime& runtime, std::vector<std::vector<float>>& scores) {
       const size_t before = bytes_to_host();
@@ -88,13 +88,13 @@ TEST_CASE("a GPU with copies of all experts gives the bits that it gives alone, 
     options.backend.make = [] {
       Result<std::unique_ptr<compute::Backend>> cpu = compute::make_backend({"cpu", 1});
       const std::vector<std::shared_ptr<compute::Backend>> places = {std::move(*cpu), on_device()};
-      const compute::LayerPlaces layers{{1, 1, 1, 1}, 1, 1, {{0, 0, 0, 0}, {8, 8, 8, 8}, 8, 0}};
+      const compute::LayerPlaces layers{{1, 1}, 1, 1, {{0, 0}, {8, 8}, 8, 0}};
       return Result<std::unique_ptr<compute::Backend>>(std::make_unique<compute::SplitBackend>(places, layers));
     };
     const auto apart = load_random(model, options);
     const size_t by_apart = read_by(*apart.runtime, ours);
     CHECK(ours == expected);
-    CHECK(by_apart - by_whole == ids.size() * 3 * 2 * sizeof(float) * 4);  // rows, choices, layers
+    CHECK(by_apart - by_whole == ids.size() * 3 * 2 * sizeof(float) * 2);  // rows, choices, layers
   }
 }
 
@@ -102,7 +102,7 @@ TEST_CASE("with experts in RAM a row's bits do not depend on the other rows of i
   const DeviceSetting setting;
   for (const std::string& name : with_experts) {
     INFO(name);
-    const RandomModel model = model_of(name);
+    const RandomModel model = model_of(name, 2);
     const std::vector<int32_t> ids = random_ids(32, model.vocabulary, 2);
     const auto apart = load_random(model, with_copies(3));
     std::vector<std::vector<float>> last;
@@ -126,7 +126,7 @@ TEST_CASE("answers are those of one place, while copies change between requests"
   const DeviceSetting setting;
   for (const std::string& name : with_experts) {
     INFO(name);
-    const RandomModel model = model_of(name);
+    const RandomModel model = model_of(name, 2);
     const std::vector<std::vector<int32_t>> prompts = {random_ids(17, model.vocabulary, 1), random_ids(9, model.vocabulary, 2)};
     Serving whole(load_random(model, on_gpus(1)));
     Serving apart(load_random(model, with_copies(3)));
@@ -152,7 +152,7 @@ TEST_CASE("requests at once get what each gets alone") {
 
 TEST_CASE("copies go to the experts that requests use, as far as may be changed between two") {
   const DeviceSetting setting;
-  RandomModel model = model_of("qwen3moe");
+  RandomModel model = model_of("qwen3moe", 2);
   model.experts = 16;
   model.experts_used = 2;
   model.ff = 1024;  // an expert has 768 KiB
@@ -188,7 +188,7 @@ TEST_CASE("copies of experts stay within the memory there is, and no step takes 
   RandomModel model = model_of("qwen3moe");
   model.experts = 16;
   model.ff = 256;  // an expert has 192 KiB
-  const std::vector<int32_t> ids = random_ids(30, model.vocabulary, 2);
+  const std::vector<int32_t> ids = random_ids(26, model.vocabulary, 2);
   const auto whole = load_random(model, on_gpus(1));
   const auto expected = scores_of(*whole.runtime, ids);
   schedule::RuntimeOptions options = on_gpus(1);
@@ -210,6 +210,7 @@ TEST_CASE("copies of experts stay within the memory there is, and no step takes 
       last = copies;
       const size_t loaded = allocated_bytes();
       CHECK(worst_share(scores_of(*apart.runtime, ids), expected) < 1e-4);
+      if (reserve == 0) continue;
       apart.runtime->backend().rest();
       CHECK(worst_share(scores_of(*apart.runtime, ids), expected) < 1e-4);
       CHECK(allocated_bytes() == loaded);
@@ -306,8 +307,8 @@ TEST_CASE("a step that is aborted anywhere leaves no trace where experts are in 
   const DeviceSetting setting;
   for (const std::string name : {"gpt-oss", "qwen35moe"}) {
     INFO(name);
-    const RandomModel model = model_of(name);
-    const std::vector<int32_t> ids = random_ids(40, model.vocabulary, 2);
+    const RandomModel model = model_of(name, 2);
+    const std::vector<int32_t> ids = random_ids(26, model.vocabulary, 2);
     int waits = 0;
     compute::Control* control = nullptr;
     const auto apart = load_random(model, with_waits(with_copies(3), [&] {
@@ -317,7 +318,7 @@ TEST_CASE("a step that is aborted anywhere leaves no trace where experts are in 
     control = &runtime.backend().control();
     const auto expected = scores_of(runtime, ids);
     int aborted = 0;
-    for (int at = 1; at < 20; at += 2) {
+    for (int at = 1; at < 11; at += 2) {
       cache::Sequence sequence(runtime.pool());
       REQUIRE(sequence.reserve(12));
       REQUIRE(runtime.step(sequence, std::span(ids).first(12), 1) == compute::RunOutcome::finished);
@@ -334,7 +335,7 @@ TEST_CASE("a step that is aborted anywhere leaves no trace where experts are in 
       runtime.read_scores(0, scores);
       CHECK(scores == expected[1]);
     }
-    CHECK(aborted > 5);
+    CHECK(aborted > 3);
   }
 }
 
