@@ -42,7 +42,7 @@ inline constexpr std::string_view usage_text =
     "  --layer-split 3,1  shares of several GPUs, in their order; without it one GPU if the model fits on it, else all by what is free\n"
     "  --gpu-reserve-mib N  what stays free of each GPU; -1 = 5 % of what is free (default)\n"
     "  --cuda-graphs on|off  on = steps that come again and again are given to the GPU as recorded (default); off = op by op\n"
-    "  --gpu-experts N  so many experts of each layer have a copy on its GPU, and all are in RAM; -1 = all are on the GPU if they fit, else as many as fit\n"
+    "  --gpu-experts N  so many experts of each layer have a copy on its GPU, and all are in RAM (as many as there are: layers are whole); -1 = all are on the GPU if they fit, else as many as fit\n"
     "                (default), 0 = none\n"
     "  --expert-swap-mib N  of these copies so much is made anew between two requests, for experts that are used more; 0 = none, default 128\n"
     "  --step-ms N   about how long a prompt chunk takes, 1 to 60000 (default 500)\n"

@@ -15,7 +15,7 @@ inline constexpr char module_file[] = "libvigil-cuda.so";
 inline constexpr char module_symbol[] = "vigil_cuda_module";  // extern "C" const Module* vigil_cuda_module(), the only one it exports
 
 // What engine and module share: C++ types of one build. A change of Backend, Ops or of what they hold is a new number; the first two fields never change.
-inline constexpr uint32_t module_interface = 4;
+inline constexpr uint32_t module_interface = 5;
 struct Module {
   uint32_t interface_number = module_interface;
   const char* version = "";  // of the project

@@ -88,7 +88,7 @@ Result<ModelPlaces> put_together(const Placement& placement, const Gpus& gpus, c
   places.output = index_of(placement.output);
   const size_t last = used.size() - 1;
   const std::shared_ptr<compute::Backend> draft = used.back();
-  return ModelPlaces{std::make_shared<compute::SplitBackend>(std::move(used), std::move(places)), draft, last};
+  return ModelPlaces{std::make_shared<compute::SplitBackend>(std::move(used), std::move(places)), draft, last, placement.experts_apart()};
 }
 
 // What was found out with so many GPUs.

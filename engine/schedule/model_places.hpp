@@ -14,6 +14,7 @@ struct ModelPlaces {
   std::shared_ptr<compute::Backend> model;
   std::shared_ptr<compute::Backend> draft;  // for the model that guesses: the same, or the last of its places
   size_t draft_share = 0;                   // which of the places that is
+  bool experts_apart = false;               // experts of layers on GPUs are in RAM
 };
 
 // `limits`: of the model's largest step. `draft`: the files of a model that guesses, or null. A placement that is not simply one backend is noted there,

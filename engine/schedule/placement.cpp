@@ -151,21 +151,22 @@ Result<Placement> place_experts_apart(const PartsNeed& need, std::span<const Gpu
   for (LayerNeed& layer : rest.layers) layer.weights += layer.experts > 0 ? static_cast<uint64_t>(need.experts) * sizeof(float) : 0;  // where its copies are
   Result<Placement> placement = place_whole_layers(rest, gpus, wish, EmbeddingMay::be_on_cpu_only);
   if (!placement || placement->gpu_layers() == 0) return placement;
+  std::vector<uint64_t> one_of_each(gpus.size(), 0);  // bytes on each GPU of one expert of every layer there
+  for (size_t l = 0; l < need.layers.size(); ++l) {
+    if (placement->layers[l] != on_cpu) one_of_each[static_cast<size_t>(placement->layers[l])] += need.layers[l].experts / static_cast<uint64_t>(need.experts);
+  }
+  int64_t fitting = need.experts;  // on every GPU
   for (size_t i = 0; i < gpus.size(); ++i) {
-    uint64_t one_of_each = 0;
-    for (size_t l = 0; l < need.layers.size(); ++l) {
-      if (placement->layers[l] == static_cast<int>(i)) one_of_each += need.layers[l].experts / static_cast<uint64_t>(need.experts);
-    }
-    const uint64_t room = usable(gpus[i]) - placement->taken[i];
-    const int64_t fitting = one_of_each > 0 ? std::min(need.experts, static_cast<int64_t>(room / one_of_each)) : 0;
-    const int64_t copies = wish.gpu_experts < 0 || one_of_each == 0 ? fitting : wish.gpu_experts;
-    if (copies > fitting) {
-      return Error{std::to_string(copies) + " of " + std::to_string(need.experts) + " experts of each layer on the GPU do not fit: " + gpus[i].name + " would have to take " +
-                   mib(placement->taken[i] + one_of_each * static_cast<uint64_t>(copies)) + " MiB, but " + mib(gpus[i].free) + " MiB are free, of which " +
-                   mib(gpus[i].reserve) + " MiB are kept in reserve; " + std::to_string(fitting) + " would fit (--gpu-experts " + std::to_string(fitting) + ")"};
-    }
-    placement->expert_copies.push_back(copies);
-    placement->taken[i] += one_of_each * static_cast<uint64_t>(copies);
+    const int64_t here = one_of_each[i] > 0 ? std::min(need.experts, static_cast<int64_t>((usable(gpus[i]) - placement->taken[i]) / one_of_each[i])) : 0;
+    if (one_of_each[i] > 0) fitting = std::min(fitting, here);
+    placement->expert_copies.push_back(wish.gpu_experts < 0 || one_of_each[i] == 0 ? here : wish.gpu_experts);
+    placement->taken[i] += one_of_each[i] * static_cast<uint64_t>(placement->expert_copies[i]);
+  }
+  if (const std::optional<size_t> gpu = short_of(*placement, gpus)) {
+    const GpuRoom& room = gpus[*gpu];
+    return Error{std::to_string(wish.gpu_experts) + " of " + std::to_string(need.experts) + " experts of each layer on the GPU do not fit: " + room.name +
+                 " would have to take " + mib(placement->taken[*gpu]) + " MiB, but " + mib(room.free) + " MiB are free, of which " + mib(room.reserve) +
+                 " MiB are kept in reserve; " + std::to_string(fitting) + " would fit (--gpu-experts " + std::to_string(fitting) + ")"};
   }
   return placement;
 }

@@ -75,10 +75,18 @@ Result<std::unique_ptr<Runtime>> Runtime::make(const model::Files& files, const 
   if (mine.backend.threads == 0 && bytes < one_thread_bytes) mine.backend.threads = 1;
   Result<ModelPlaces> places = make_places(files, mine, largest_step(mine), draft);
   if (!places) return Error{places.error()};
-  const bool may_go_on_without_gpu = mine.backend.backend == "auto" && places->model->on_gpu();
   Result<std::unique_ptr<Runtime>> made = make_unread(files, mine, *places, draft);
-  if (!made && may_go_on_without_gpu) {
+  if (!made && places->experts_apart && mine.gpu_experts < 0) {  // nobody asked for that: RAM that cannot have all experts may have whole layers
     places = ModelPlaces{};  // their memory goes first
+    mine.gpu_experts = INT64_MAX;
+    places = make_places(files, mine, largest_step(mine), draft);
+    if (!places) return Error{places.error()};
+    places->model->add_note("layers are whole, experts in RAM are not possible: " + made.error());
+    made = make_unread(files, mine, *places, draft);
+  }
+  const bool may_go_on_without_gpu = mine.backend.backend == "auto" && places->model->on_gpu();
+  if (!made && may_go_on_without_gpu) {
+    places = ModelPlaces{};
     mine.backend.backend = "cpu";
     mine.backend.make = {};
     places = make_places(files, mine, largest_step(mine), draft);

@@ -34,6 +34,7 @@ struct RuntimeOptions {
   std::vector<double> layer_split;  // shares of several GPUs, in their order; empty = one if the model fits on it, else by what is free
   int64_t gpu_reserve_mib = -1;     // what stays free of each GPU; -1 = gpu_reserve_percent of what is free
   // Of each layer on a GPU so many experts have a copy there, and all are in RAM; -1 = all are there where the layers fit with them, else as many as fit.
+  // As many as there are, or more: layers are whole wherever they are.
   int64_t gpu_experts = -1;
   int64_t expert_swap_mib = default_expert_swap_mib;  // of such copies that are made anew between two requests; 0 = they stay as they are
   compute::KvType kv_type = compute::KvType::f16;

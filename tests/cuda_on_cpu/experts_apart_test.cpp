@@ -242,6 +242,21 @@ TEST_CASE("the largest context that fits is planned beside the copies of experts
   }
 }
 
+TEST_CASE("where RAM has no room for all experts layers are whole, and a note says why") {
+  const DeviceSetting setting;
+  RandomModel model = model_of("qwen3moe");
+  model.ff = 1024;  // about 6 MiB of experts a layer
+  schedule::RuntimeOptions options = on_gpus(1);
+  options.backend.backend = "auto";
+  options.gpu_reserve_mib = 0;
+  options.cache_mib = -1;
+  options.available_bytes = size_t{22} << 20;  // of which 80 % may be planned
+  cuda_on_cpu::device.memory_bytes[0] = allocated_bytes() + (size_t{16} << 20);
+  const auto loaded = load_random(model, options);
+  CHECK(loaded.runtime->backend().on_gpu());
+  CHECK_THAT(note_of(*loaded.runtime), Contains("layers are whole, experts in RAM are not possible: "));
+}
+
 TEST_CASE("layers whose experts are in RAM may be on several GPUs") {
   const DeviceSetting setting;
   const RandomModel model = model_of("gpt-oss");

@@ -245,6 +245,18 @@ TEST_CASE("copies of experts that were asked for are there or an error has the n
   CHECK_THAT(dense.error(), Contains("--gpu-experts 3: the model has no experts"));
 }
 
+TEST_CASE("how many copies would fit is what every GPU has room for") {
+  PlacementWish wish;
+  wish.shares = {1, 1};
+  wish.gpu_experts = 6;
+  const GpuRoom two[] = {{"GPU0", 430 * mib, 0}, {"GPU1", 230 * mib, 0}};
+  const auto refused = place_layers(ten_layers_of_experts(), two, wish);
+  REQUIRE_FALSE(refused);
+  CHECK_THAT(refused.error(), Contains("2 would fit (--gpu-experts 2)"));
+  wish.gpu_experts = 2;
+  CHECK(place_layers(ten_layers_of_experts(), two, wish));
+}
+
 TEST_CASE("several GPUs share the layers without experts, and each has copies for its own") {
   const GpuRoom two[] = {{"GPU0", 300 * mib, 0}, {"GPU1", 400 * mib, 0}};
   const Placement placement = *place_layers(ten_layers_of_experts(), two, {});
