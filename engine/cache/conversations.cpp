@@ -172,6 +172,9 @@ bool Conversations::drop_oldest_checkpoint(const Sequence* but) {
   for (const auto& sequence : parked_) consider(*sequence, Sequence::Is::parked);
   for (Sequence* sequence : running_) consider(*sequence, Sequence::Is::running);
   if (owner == nullptr) return false;
+  // A conversation that nobody came back to since goes whole: with windows most of what it holds is no checkpoint's.
+  const auto longest_parked = std::find_if(parked_.begin(), parked_.end(), [&](const auto& sequence) { return sequence.get() != but; });
+  if (!pools_.recurrent && longest_parked != parked_.end() && (*longest_parked)->last_use() < oldest) return drop_oldest_parked(but);
   owner->drop_checkpoint(oldest);
   for (size_t i = 0; i < parked_.size(); ++i) {  // without any checkpoint nothing can begin like it
     if (pools_.recurrent && parked_[i].get() == owner && owner->checkpoints() == 0) take_out(i);

@@ -208,8 +208,17 @@ void Sequence::let_go(int64_t first, int64_t end) {
 std::optional<uint64_t> Sequence::oldest_checkpoint(Is is) const {
   std::optional<uint64_t> oldest;
   const size_t count = checkpoints_.size() - (pools_->recurrent && is == Is::running && !checkpoints_.empty() ? 1 : 0);
-  for (size_t i = 0; i < count; ++i) oldest = std::min(oldest.value_or(checkpoints_[i].used), checkpoints_[i].used);
+  for (size_t i = 0; i < count; ++i) {
+    const bool in_tail = !pools_->recurrent && first_seen(checkpoints_[i].length) >= window_from_;  // it holds no block of its own
+    if (!in_tail) oldest = std::min(oldest.value_or(checkpoints_[i].used), checkpoints_[i].used);
+  }
   return oldest;
+}
+
+uint64_t Sequence::last_use() const {
+  uint64_t last = 0;
+  for (const Checkpoint& checkpoint : checkpoints_) last = std::max(last, checkpoint.used);
+  return last;
 }
 
 void Sequence::touch() {

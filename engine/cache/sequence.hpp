@@ -70,11 +70,13 @@ class Sequence {
   // With windows: a checkpoint at `length`; what has come further than that already must still have what it needs, or nothing happens.
   void keep_at(int64_t length);
 
-  // The checkpoint that was used longest ago: when that was; nothing when there is none that may go. The committed state may go only when `parked`.
+  // The checkpoint that was used longest ago: when that was; nothing when there is none that may go. The committed state may go only when `parked`, and
+  // with windows one in the tail frees nothing.
   enum class Is { running, parked };
   std::optional<uint64_t> oldest_checkpoint(Is is) const;
   void drop_checkpoint(uint64_t used);
-  void touch();  // all of them are in use again
+  uint64_t last_use() const;  // of any of them
+  void touch();               // all of them are in use again
   size_t checkpoints() const { return checkpoints_.size(); }
 
  private:

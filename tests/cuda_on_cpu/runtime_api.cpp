@@ -318,7 +318,10 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
   return answer();
 }
 
-cudaError_t cudaPeekAtLastError() { return device.sticky != cudaSuccess ? device.sticky : last_error; }
+cudaError_t cudaPeekAtLastError() {
+  const cudaError_t sticky = device.sticky;
+  return sticky != cudaSuccess ? sticky : last_error;
+}
 cudaError_t cudaGetLastError() {
   const cudaError_t error = cudaPeekAtLastError();
   last_error = cudaSuccess;

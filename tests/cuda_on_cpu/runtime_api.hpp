@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <functional>
 
@@ -58,11 +59,23 @@ namespace cuda_on_cpu {
 inline constexpr int most_devices = 4;
 constexpr std::array<size_t, most_devices> of_each(size_t bytes) { return {bytes, bytes, bytes, bytes}; }
 
+// A test may set it while the engine's thread calls.
+class Outcome {
+ public:
+  Outcome(cudaError_t error = cudaSuccess) : error_(error) {}
+  Outcome(const Outcome& other) : error_(other.error_.load()) {}
+  Outcome& operator=(const Outcome& other) { return error_ = other.error_.load(), *this; }
+  operator cudaError_t() const { return error_; }
+
+ private:
+  std::atomic<cudaError_t> error_;
+};
+
 struct Device {
   int count = 1;                          // 0: calls answer cudaErrorNoDevice
   std::array<size_t, most_devices> memory_bytes = of_each(size_t{1} << 30);  // cudaMalloc refuses what does not fit
   int unready_queries = 0;                // so many cudaEventQuery and cudaStreamQuery calls answer cudaErrorNotReady; -1 = all
-  cudaError_t sticky = cudaSuccess;       // every call answers it
+  Outcome sticky;                         // every call answers it
   cudaError_t graphs = cudaSuccess;       // cudaGraphInstantiate answers it
 };
 extern Device device;

@@ -485,6 +485,20 @@ TEST_CASE("checkpoints with windows give way to running sequences, the one not u
   CHECK(kept.pools.window_blocks.free_blocks() == 24);
 }
 
+TEST_CASE("with windows a conversation that nobody came back to goes before a later one's checkpoint") {
+  Kept kept(400, 0, -1, {64, 24, 0});
+  kept.talk(counted(600, 1000), Keep::as_checkpoint);  // blocks 4 to 9
+  kept.talk(counted(600, 5000), Keep::as_checkpoint);
+  kept.talk(counted(1000, 5000), Keep::as_checkpoint);  // 10 to 15, and 8 and 9 for the checkpoint at 600
+  std::unique_ptr<Sequence> running = kept.begun(counted(1500, 9000));
+  CHECK(kept.conversations.reserve(*running, 64 * 10));  // 4 are free, and the oldest has 6
+  std::vector<TokenId> parting = counted(2000, 5000);
+  parting[700] = -1;
+  CHECK(kept.conversations.reusable(parting) == 600);
+  CHECK(kept.conversations.reusable(counted(2000, 1000)) == 0);
+  kept.conversations.drop(std::move(running));
+}
+
 namespace {
 
 // What a backend would have in its blocks: for each position a number that stands for all tokens up to there.
