@@ -191,8 +191,11 @@ void Sequence::commit_window(int64_t before, Keep keep) {
 }
 
 void Sequence::keep_at(int64_t length) {
-  if (length > this->length()) wished_.push_back(length);
-  else if (first_seen(length) >= window_from_) add_checkpoint({length, gone, Keep::as_checkpoint, ++pools_->uses});
+  if (length > this->length()) {
+    if (std::find(wished_.begin(), wished_.end(), length) == wished_.end()) wished_.push_back(length);
+  } else if (first_seen(length) >= window_from_) {
+    add_checkpoint({length, gone, Keep::as_checkpoint, ++pools_->uses});
+  }
 }
 
 // Of the window blocks before the tail those that no checkpoint needs.

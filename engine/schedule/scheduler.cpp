@@ -101,7 +101,6 @@ void Scheduler::follow(Place& place) {
     best = place.leader_length = common;
     place.leader = other->number;
   }
-  if (place.leader != 0 && runtime_.pool().window.positions > 0) find(place.leader)->answer->sequence->keep_at(place.leader_length);
 }
 
 // Who need not wait any longer goes on from what there is by now.
@@ -122,6 +121,10 @@ void Scheduler::settle_waits() {
     if (place->idle || answer.request().embed || conversations_.reusable(answer.known()) <= answer.sequence->length()) continue;
     conversations_.drop(std::move(answer.sequence));
     answer.sequence = conversations_.begin(answer.known());
+  }
+  if (runtime_.pool().window.positions == 0) return;
+  for (const auto& place : places_) {  // told each time: a leader may have got another sequence
+    if (place->leader != 0) find(place->leader)->answer->sequence->keep_at(place->leader_length);
   }
 }
 

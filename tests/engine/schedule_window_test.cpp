@@ -134,6 +134,22 @@ TEST_CASE("what two prompts that come together share is computed once, windows o
   }
 }
 
+TEST_CASE("who waits for one that itself waits goes on exactly where they part, though that one begins anew") {
+  const std::vector<int32_t> system = random_ids(700, vocabulary, 9), more = joined(system, random_ids(450, vocabulary, 10));
+  const auto a = joined(system, random_ids(400, vocabulary, 1)), b = joined(more, random_ids(700, vocabulary, 2)), c = joined(more, random_ids(12, vocabulary, 3));
+  for (const Case& one : cases) {
+    INFO(name_of(one));
+    const auto expected = measure(model_of(one), {c}, 8);
+    Serving three(load_random(model_of(one), with(3, 500)));
+    three.push(a, 8);
+    const auto second = three.push(b, 8), third = three.push(c, 8);
+    three.finish();
+    CHECK(three.said[second].resumed == 700);
+    CHECK(three.said[third].resumed == 1150);
+    CHECK(three.said[third].ids == expected[0]);
+  }
+}
+
 TEST_CASE("a long chat on a model with windows reads only what is new, also when an answer is shown otherwise than it was said") {
   for (const Case& one : cases) {
     for (const bool edited : {false, true}) {
