@@ -21,6 +21,7 @@ MIXTURE = dict(MIXTURE)
 LATE = {**MIXTURE, "sums": 30, "no picture": 5, "known": 22, "fact": 29}   # later more of what has to be right most often
 LAST = {**LATE, "sums": 18, "difference": 16, "no picture": 7, "known": 26, "fact": 24, "count": 6, "spell": 7, "reverse": 12}   # and of what is still wrong
 MIXTURES = (MIXTURE, LATE, LAST)
+ALIKE = 0.3    # tool_skills.distractor
 MAKE = {"greet": skills.greet, "fact": fact_skills.fact, "sums": skills.sums, "difference": skills.difference, "count": skills.count, "spell": skills.spell, "reverse": skills.reverse,
         "repeat": skills.repeat, "unknown": skills.unknown, "remember": skills.remember, "known": tool_skills.use_known, "made": tool_skills.use_made,
         "clock": tool_skills.use_clock, "no picture": picture_skills.no_picture}
@@ -101,14 +102,14 @@ def messages_of(turn, thinking):
     return out
 
 
-def offered(rng, turns, extra):
-    """The tools of the turns and `extra` others, none of which could answer a turn too."""
+def offered(rng, turns, extra, alike=0.0):
+    """The tools of the turns and `extra` others, none of which could answer a turn too. `alike`: as in tool_skills.distractor."""
     avoids = frozenset().union(*(turn.avoids for turn in turns))
     tools, kinds = [], set(avoids)
     for turn in turns:
         tools += [one for one in turn.tools if one not in tools]
     for _ in range(extra):
-        kind, one = tool_skills.distractor(rng, kinds)
+        kind, one = tool_skills.distractor(rng, kinds, alike)
         kinds.add(kind)
         tools.append(one)
     names = [one["function"]["name"] for one in tools]
@@ -158,8 +159,8 @@ def chat(rng, long=False, pictures=0.0, stage=0):
         if not fits_together(turns):
             continue
         needs = any(turn.tools for turn in turns)
-        extra = rng.choice((0, 1, 1, 2, 3)) if needs else rng.choice((0, 0, 0, 1, 2, 3))
-        tools = offered(rng, turns, extra)
+        extra = rng.choice((0, 1, 2, 2, 3)) if needs else rng.choice((0, 0, 0, 1, 2, 3))
+        tools = offered(rng, turns, extra, ALIKE)
         if tools is None:
             continue
         thinking = rng.random() < 0.2

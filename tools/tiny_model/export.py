@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Writes what train_vision.py and train.py made as model files: export.py RUN-FOLDER OUT-FOLDER makes vigil-tiny.gguf and vigil-tiny-mmproj.gguf.
 Matrices become Q8_0; norms, biases, the patches' kernel and the places stay F32."""
 import os

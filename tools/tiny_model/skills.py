@@ -146,6 +146,8 @@ def sums(rng, held=False, sign=None):
                               "{a} [+|plus] {b} [=|is]", "If I add {b} to {a}, what do I get?",
                               "[Do you know|Can you say|Say|Tell me] [what|how much] {a} [+|plus] {b} [is|makes].", "The [total|sum] of {a} and {b}",
                               "Sum {a} and {b}.",
+                              "[Please|Now|Now please|Let us|We must] [calculate|compute|work out|count|sum up|find] {a} [+|plus] {b}",
+                              "[Let us|We must|You should|I have to|Please, now] add {a} [and|to] {b}.", "[Add up|Add the numbers|Please sum] {a} and {b}.",
                               "~Tell me {a} + {b}.", "~How much is {a} plus {b}?", "~What do you get for {a} + {b}?", "~Please add {a} and {b}."], held)
         total, work = a + b, column_sum(a, b)
     else:

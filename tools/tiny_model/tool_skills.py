@@ -340,11 +340,11 @@ def use_clock(rng, held=False, one=None):
         f"I call {name}.", (name, {}), result, [one], frozenset(("time",)), expect=result, kind="clock")
 
 
-def distractor(rng, avoids):
-    """(kind, tool): one that this chat does not need."""
+def distractor(rng, avoids, alike=0.0):
+    """(kind, tool): one that this chat does not need. `alike`: how often it is one of the two whose questions are most alike."""
     while True:
         if rng.random() < 0.5:
-            kind = rng.choice(list(KNOWN))
+            kind = rng.choice(("weather", "time") if alike and rng.random() < alike else list(KNOWN))
             if kind not in avoids:
                 return kind, known_tool(rng, kind, any_share=0.3)
         else:

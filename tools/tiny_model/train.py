@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Trains the bundled text model and its projector on the CPU: train.py OUT-FOLDER [--steps N]. A stopped run goes on from OUT-FOLDER's last
 checkpoint. Pictures come from step PICTURES_FROM on; OUT-FOLDER/encoder.pt (train_vision.py) must be there then.
 
@@ -234,7 +234,7 @@ def work(rank, arguments, shared, counts, update, barrier, taken):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder")
-    parser.add_argument("--steps", type=int, default=5700)
+    parser.add_argument("--steps", type=int, default=6300)
     parser.add_argument("--again", type=int, default=750, help="steps more after the first fall of the rate")
     parser.add_argument("--check", type=int, default=400, help="steps between looks at held-out rows; 0: none")
     arguments = parser.parse_args()

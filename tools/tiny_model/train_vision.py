@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Trains the picture's encoder on the CPU before it is joined to the text model: train_vision.py OUT-FOLDER writes OUT-FOLDER/encoder.pt.
 
 Each of a picture's rows, and all together, must tell colour, shape and place, and each patch where in it the shape is, through matrices that are then
@@ -30,6 +30,7 @@ ROUNDS = ((20000, 2200, True), (40000, 1600, True), (40000, 800, False))
 OUTLINE = 5.0                    # the weight of where in a patch the shape is
 FINE = 4                         # parts of a patch along each side, for where the shape is
 PEAK, MATRIX_PEAK, WARM_UP, FALL, DECAY = 1e-3, 0.007, 50, 0.5, 0.02   # AdamW's rate, Muon's rate; steps; share of the steps
+THREADS = 2                      # 1.6 times as fast as one, for 1.2 times the processor time
 NAMES = {"colour": list(picture_skills.COLOURS), "shape": picture_skills.SHAPES, "place": picture_skills.PLACES}
 
 
@@ -142,6 +143,7 @@ def main():
     parser.add_argument("folder")
     arguments = parser.parse_args()
     os.makedirs(arguments.folder, exist_ok=True)
+    torch.set_num_threads(THREADS)
     torch.manual_seed(SEED)
     encoder = vision_model.Encoder()
     print(f"{sum(one.numel() for one in encoder.parameters())} weights", flush=True)
