@@ -48,8 +48,7 @@ Result<std::unique_ptr<PictureEncoder>> PictureEncoder::load(const std::string& 
   }
   if (config.preprocessing.rule == Preprocessing::Rule::tiles) {
     if (model.empty()) return Error{"projector " + config.projector_name + " cuts pictures into tiles with marks of the text model between them: --model FILE.gguf is needed"};
-    const int64_t side = (config.preprocessing.longest + config.preprocessing.side - 1) / config.preprocessing.side;
-    Result<TileMarks> marks = read_tile_marks(model, config.out_width, side);
+    Result<TileMarks> marks = read_tile_marks(model, config.out_width, tiles_along(config.preprocessing));
     if (!marks) return Error{marks.error()};
     made->marks_ = std::move(*marks);
   }

@@ -2,12 +2,14 @@
 #include "server/process/file_worker.hpp"
 
 #include <signal.h>
+#include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -30,6 +32,13 @@ struct FileWorker::State {
   std::deque<Task> tasks;
   boost::asio::io_context* io = nullptr;  // null once the owner has gone
   bool running = false;                   // a job is being done
+
+  void add(Task task) {
+    const std::lock_guard lock(mutex);
+    if (!io) return;
+    tasks.push_back(std::move(task));
+    changed.notify_all();
+  }
 
   void loop() {
     std::unique_lock lock(mutex);
@@ -69,10 +78,17 @@ FileWorker::~FileWorker() {
   state_->changed.wait_for(lock, last_job, [this] { return !state_->running; });
 }
 
-void FileWorker::run(std::function<void()> job, std::function<void()> done) {
-  const std::lock_guard lock(state_->mutex);
-  state_->tasks.push_back({std::move(job), std::move(done)});
-  state_->changed.notify_all();
+void FileWorker::run(std::function<void()> job, std::function<void()> done) { state_->add({std::move(job), std::move(done)}); }
+
+std::function<std::shared_ptr<const FileWorker::OwnedFile>(std::string)> FileWorker::owner() {
+  return [state = state_](std::string path) { return std::make_shared<const OwnedFile>(std::move(path), state); };
+}
+
+FileWorker::OwnedFile::~OwnedFile() {
+  try {
+    state_->add({[path = std::move(path_)] { ::unlink(path.c_str()); }, {}});
+  } catch (const std::exception&) {  // no memory: it goes with its folder
+  }
 }
 
 }  // namespace vigil::process

@@ -30,54 +30,48 @@ Result<void> write_file(const std::string& path, const std::string& bytes) {
   return {};
 }
 
+// The last owner of either is often the loop, which no disk may hold: the files are the worker's to remove.
+using File = std::shared_ptr<const FileWorker::OwnedFile>;
+using Owner = std::function<File(std::string path)>;
 struct RecordFile final : EncodedPicture {
-  explicit RecordFile(std::string place) : path(std::move(place)) {}
-  ~RecordFile() override { ::unlink(path.c_str()); }
-  std::string path;
+  File file;
 };
-
 // One picture's embeddings are its record, which others may use too; several are a file of their own.
-struct SharedEmbeddings final : turn::Embeddings {
-  std::shared_ptr<const EncodedPicture> record;
-};
-struct JoinedEmbeddings final : turn::Embeddings {
-  ~JoinedEmbeddings() override { ::unlink(path.c_str()); }
+struct EmbeddingsFile final : turn::Embeddings {
+  File file;
 };
 
-const std::string& path_of(const std::shared_ptr<const EncodedPicture>& picture) { return static_cast<const RecordFile&>(*picture).path; }
+const File& file_of(const std::shared_ptr<const EncodedPicture>& picture) { return static_cast<const RecordFile&>(*picture).file; }
 
 using Picture = Result<std::shared_ptr<const EncodedPicture>>;
 using Embeddings = Result<std::shared_ptr<const turn::Embeddings>>;
 
-Picture keep_record(const std::string& out, const std::string& kept, const RecordShape& promised) {
+Picture keep_record(const std::string& out, const std::string& kept, const RecordShape& promised, const Owner& own) {
   const auto bytes = check_record(out, promised);
   if (!bytes) return Error{bytes.error()};
   if (::rename(out.c_str(), kept.c_str()) != 0) return Error{"it cannot be kept: " + std::string(std::strerror(errno))};
-  auto record = std::make_shared<RecordFile>(kept);
+  auto record = std::make_shared<RecordFile>();
+  record->file = own(kept);
   record->rows = promised.rows;
   record->bytes = *bytes;
   return std::shared_ptr<const EncodedPicture>(std::move(record));
 }
 
-Embeddings join(const std::vector<std::shared_ptr<const EncodedPicture>>& pictures, const std::string& path) {
-  std::vector<int64_t> rows;
+Embeddings join(const std::vector<std::shared_ptr<const EncodedPicture>>& pictures, const std::string& path, const Owner& own) {
+  auto made = std::make_shared<EmbeddingsFile>();
   std::vector<std::string> records;
   for (const auto& picture : pictures) {
-    rows.push_back(picture->rows);
-    records.push_back(path_of(picture));
+    made->rows.push_back(picture->rows);
+    records.push_back(file_of(picture)->path());
   }
   if (pictures.size() == 1) {
-    auto shared = std::make_shared<SharedEmbeddings>();
-    shared->path = records.front();
-    shared->rows = std::move(rows);
-    shared->record = pictures.front();
-    return std::shared_ptr<const turn::Embeddings>(std::move(shared));
+    made->file = file_of(pictures.front());
+  } else {
+    if (auto done = join_records(records, path); !done) return Error{done.error()};
+    made->file = own(path);
   }
-  if (auto done = join_records(records, path); !done) return Error{done.error()};
-  auto joined = std::make_shared<JoinedEmbeddings>();
-  joined->path = path;
-  joined->rows = std::move(rows);
-  return std::shared_ptr<const turn::Embeddings>(std::move(joined));
+  made->path = made->file->path();
+  return std::shared_ptr<const turn::Embeddings>(std::move(made));
 }
 
 }  // namespace
@@ -125,7 +119,7 @@ struct VisionDriver::Impl final : PictureFiles {
         [this, job](const Paths& paths) { conductor.stored(job, paths); });
   }
   void read(JobId job, const RecordShape& promised) override {
-    on_files<Picture>([out = path(job, ".sve"), kept = path(job, ".record"), promised] { return keep_record(out, kept, promised); },
+    on_files<Picture>([out = path(job, ".sve"), kept = path(job, ".record"), promised, own = worker.owner()] { return keep_record(out, kept, promised, own); },
                       [this, job](const Picture& picture) { conductor.was_read(job, picture); });
   }
   void discard(JobId job) override {
@@ -135,7 +129,7 @@ struct VisionDriver::Impl final : PictureFiles {
     });
   }
   void join(turn::RequestKey key, std::vector<std::shared_ptr<const EncodedPicture>> pictures) override {
-    on_files<Embeddings>([file = path(key, ".embeddings"), pictures = std::move(pictures)] { return process::join(pictures, file); },
+    on_files<Embeddings>([file = path(key, ".embeddings"), pictures = std::move(pictures), own = worker.owner()] { return process::join(pictures, file, own); },
                          [this, key](const Embeddings& embeddings) { conductor.joined(key, embeddings); });
   }
 };

@@ -1,7 +1,10 @@
 // Picture files of every kind to pixels: right values where the kind keeps them, upright, over white; broken and lying files are refused.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 
 #include "picture_support.hpp"
 #include "vision/image/decode.hpp"
@@ -49,6 +52,13 @@ std::string refusal(const Bytes& bytes, const DecodeLimits& limits = {}) {
 Bytes cut(Bytes bytes, size_t length) {
   bytes.resize(length);
   return bytes;
+}
+
+void forget_peak() { std::ofstream("/proc/self/clear_refs") << "5"; }
+long peak_kib() {
+  std::ifstream file("/proc/self/status");
+  const std::string status{std::istreambuf_iterator<char>(file), {}};
+  return std::atol(status.c_str() + status.find("VmHWM:") + 6);
 }
 
 // What stands where orientation 1 to 8 say, of a picture that is `paint` when upright: the file's own pixels.
@@ -158,6 +168,13 @@ TEST_CASE("BMP: palettes, 16, 24 and 32 bits, masks, both directions, run length
   };
   check_exact(run_length_bmp(4, 2, {3, 2, 0, 0, 0, 3, 1, 2, 3, 0, 0, 1}, 8), runs, 4, 2);
   check_exact(run_length_bmp(4, 2, {3, 0x22, 0, 0, 0, 3, 0x12, 0x30, 0, 1}, 4), runs, 4, 2);
+  // Runs of both kinds that go over a row's end, and begin behind it.
+  const auto over = [](int64_t x, int64_t y) {
+    const int lower[] = {1, 2, 1}, upper[] = {0, 3, 4};
+    const auto v = static_cast<uint8_t>(16 * (y == 1 ? lower[x] : upper[x]));
+    return Pixel{v, v, v, 255};
+  };
+  check_exact(run_length_bmp(3, 2, {5, 0x12, 9, 0x55, 0, 3, 0x66, 0x60, 0, 0, 0, 2, 1, 0, 0, 5, 0x34, 0x77, 0x70, 0, 0, 1}, 4), over, 3, 2);
   CHECK(refusal(run_length_bmp(4, 2, {3, 2, 0, 0, 0, 9, 1}, 8)).find("ends in the middle") != std::string::npos);
   check_exact(run_length_bmp(2, 1, {200, 2, 0, 2, 255, 255, 0, 1}, 8), [](int64_t, int64_t) { return Pixel{32, 32, 32, 255}; }, 2, 1);  // beyond the picture
 }
@@ -224,6 +241,33 @@ TEST_CASE("A PNG's chunk that claims more than the file has is refused before me
   const std::string_view text(reinterpret_cast<const char*>(lying.data()), lying.size());
   lying[text.find("eXIf") - 4] = 0x21;  // half a gigabyte
   CHECK(refusal(lying).find("a length in it is wrong") != std::string::npos);
+}
+
+TEST_CASE("A PNG's texts, profiles and palettes are passed over, whatever they unpack to") {
+  const auto behind = [](std::string_view head, const Bytes& body) {
+    Bytes all(head.begin(), head.end());
+    all.insert(all.end(), body.begin(), body.end());
+    return all;
+  };
+  const Bytes letters = deflated(Bytes(7u << 20, 'a'));
+  Bytes stuffed = png(9, 7, colours, {.orientation = 6});
+  using namespace std::string_view_literals;
+  stuffed = with_chunks(stuffed, 1, "iCCP", behind("profile\0\0"sv, letters));
+  stuffed = with_chunks(stuffed, 30, "zTXt", behind("Comment\0\0"sv, letters));  // 420 MiB in half a megabyte
+  stuffed = with_chunks(stuffed, 30, "iTXt", behind("Comment\0\1\0\0\0"sv, letters));
+  stuffed = with_chunks(stuffed, 300, "sPLT", behind("palette\0\x08"sv, Bytes(6 * 200)));
+  const Bytes turned = png(9, 7, colours, {.orientation = 6});
+  Result<Image> seen = decode_picture(turned, {});
+  forget_peak();
+  const long before = peak_kib();
+  const Image image = decoded(stuffed);
+  CHECK(peak_kib() - before < 64 * 1024);
+  CHECK(image.width() == 7);
+  CHECK(image.height() == 9);
+  CHECK(std::ranges::equal(image.row(3), seen->row(3)));
+  // Nor is a long one a reason to refuse.
+  check_exact(with_chunks(png(9, 7, colours), 1, "tEXt", behind("Comment\0"sv, Bytes(9u << 20, 'a'))), colours, 9, 7);
+  check_exact(with_chunks(png(9, 7, colours), 1, "vpAg", Bytes(9u << 20)), colours, 9, 7);
 }
 
 TEST_CASE("What is no picture is told so") {

@@ -3,6 +3,7 @@
 
 #include <png.h>
 #include <webp/encode.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -94,6 +95,33 @@ Bytes png(int64_t width, int64_t height, const Painter& paint, const PngKind& ki
   png_write_end(png, info);
   png_destroy_write_struct(&png, &info);
   return out;
+}
+
+Bytes with_chunks(const Bytes& png, int count, std::string_view name, const Bytes& body) {
+  Bytes chunk;
+  append(chunk, name);
+  chunk.insert(chunk.end(), body.begin(), body.end());
+  const auto number = [](uint64_t value) {
+    Bytes four;
+    for (int shift = 24; shift >= 0; shift -= 8) four.push_back(static_cast<uint8_t>(value >> shift));
+    return four;
+  };
+  const Bytes length = number(body.size()), checksum = number(crc32(0, chunk.data(), static_cast<uInt>(chunk.size())));
+  chunk.insert(chunk.begin(), length.begin(), length.end());
+  chunk.insert(chunk.end(), checksum.begin(), checksum.end());
+  constexpr size_t behind_header = 33;
+  Bytes out(png.begin(), png.begin() + behind_header);
+  for (int i = 0; i < count; ++i) out.insert(out.end(), chunk.begin(), chunk.end());
+  out.insert(out.end(), png.begin() + behind_header, png.end());
+  return out;
+}
+
+Bytes deflated(const Bytes& bytes) {
+  Bytes packed(compressBound(bytes.size()));
+  uLongf length = packed.size();
+  compress2(packed.data(), &length, bytes.data(), bytes.size(), 9);
+  packed.resize(length);
+  return packed;
 }
 
 Bytes jpeg(int64_t width, int64_t height, const Painter& paint, const JpegKind& kind) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "vision/image/image.hpp"
@@ -22,6 +23,9 @@ struct PngKind {
   int orientation = 0;  // an eXIf chunk with it; 0 = none
 };
 Bytes png(int64_t width, int64_t height, const Painter& paint, const PngKind& kind = {});
+// The same file with `count` such chunks between its header and what follows.
+Bytes with_chunks(const Bytes& png, int count, std::string_view name, const Bytes& body);
+Bytes deflated(const Bytes& bytes);
 
 struct JpegKind {
   enum class Colours { rgb, grey, cmyk, ycck } colours = Colours::rgb;

@@ -109,6 +109,27 @@ TEST_CASE("Tiles: the picture in squares row by row, and the whole in one") {
   CHECK(value(2, 15, 8) == Approx(230));  // the right edge of the whole
 }
 
+TEST_CASE("No picture is cut into more tiles along a side than there are marks for") {
+  Preprocessing how;
+  how.rule = Preprocessing::Rule::tiles;
+  how.side = 364;
+  how.longest = 1456;
+  CHECK(cut_size({2895, 1000}, how) == Size{1456, 728});  // the reference: 5 tiles of a side that holds 4
+  for (const auto& [side, longest] : {std::pair<int64_t, int64_t>{364, 1456}, {512, 2048}, {384, 1536}, {16, 32}, {100, 250}, {7, 1000}}) {
+    how.side = side;
+    how.longest = longest;
+    REQUIRE(tiles_along(how) == (longest + side - 1) / side);
+    for (int64_t width = 1; width <= 20000; width += width < 5000 ? 1 : 37) {
+      for (const int64_t height : {int64_t{1}, width / 3 + 1, width, 2 * width}) {
+        const Size got = cut_size({width, height}, how);
+        if (got.width % side == 0 && got.height % side == 0 && std::min(got.width, got.height) >= side && std::max(got.width, got.height) == tiles_along(how) * side) continue;
+        CAPTURE(side, longest, width, height, got.width, got.height);
+        FAIL("a size that is none of the grid's");
+      }
+    }
+  }
+}
+
 TEST_CASE("Values are normalised plane by plane") {
   Preprocessing how;
   how.side = 4;

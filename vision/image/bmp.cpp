@@ -146,9 +146,11 @@ class Reader {
       for (int64_t x = 0; x < width_; ++x) std::ranges::copy(palette_[0], image.pixel(x, y));
     }
     int64_t x = 0, y = 0;
-    const auto put = [&](uint32_t index) {
-      if (x < width_ && y < height_) std::ranges::copy(palette_[index], image.pixel(x, height_ - 1 - y));
-      ++x;
+    // Of a run beyond the row's end only the length is looked at: a file of nothing else would be 2,700 million pixels.
+    const auto put = [&](uint32_t count, const auto& index_of) {
+      const auto seen = static_cast<uint32_t>(std::clamp<int64_t>(width_ - x, 0, count));
+      for (uint32_t i = 0; i < seen; ++i) std::ranges::copy(palette_[index_of(i)], image.pixel(x + i, height_ - 1 - y));
+      x += count;
     };
     const bool halves = compression_ == rle4;
     size_t at = data_;
@@ -156,7 +158,7 @@ class Reader {
       const uint32_t count = bytes_[at], value = bytes_[at + 1];
       at += 2;
       if (count > 0) {
-        for (uint32_t i = 0; i < count; ++i) put(!halves ? value : i % 2 == 0 ? value >> 4 : value & 15);
+        put(count, [&](uint32_t i) { return !halves ? value : i % 2 == 0 ? value >> 4 : value & 15; });
       } else if (value == 0) {
         x = 0;
         ++y;
@@ -170,7 +172,7 @@ class Reader {
       } else {
         const size_t length = halves ? (value + 1) / 2 : value;
         if (bytes_.size() - at < length) break;
-        for (uint32_t i = 0; i < value; ++i) put(!halves ? bytes_[at + i] : i % 2 == 0 ? bytes_[at + i / 2] >> 4 : bytes_[at + i / 2] & 15);
+        put(value, [&](uint32_t i) -> uint32_t { return !halves ? bytes_[at + i] : i % 2 == 0 ? bytes_[at + i / 2] >> 4 : bytes_[at + i / 2] & 15; });
         at += length;
         if (length % 2 != 0 && at < bytes_.size()) ++at;  // to an even place
       }

@@ -15,9 +15,6 @@
 namespace vigil::vision {
 namespace {
 
-constexpr size_t chunk_bytes_max = 8u << 20;  // of one ancillary chunk when unpacked; none that is used comes near
-constexpr uint32_t chunks_max = 1000;         // ancillary chunks that libpng keeps
-
 struct Job {
   std::span<const uint8_t> bytes;
   size_t at = 0;
@@ -49,13 +46,20 @@ void read_bytes(png_structp png, png_bytep into, size_t count) {
   job.at += count;
 }
 
+// Texts, profiles and palettes that nothing here uses are passed over, neither unpacked nor kept: a file of 8 MB can hold a thousand of them, each
+// of 8 MB when unpacked.
+void skip_what_is_not_used(png_structp png) {
+  png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);  // -1: the known ones too, but for those that pixels need
+  png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_AS_DEFAULT, reinterpret_cast<png_const_bytep>("eXIf"), 1);  // the orientation
+}
+
 // May be left by longjmp.
 bool read_header(Job& job) {
   if (setjmp(png_jmpbuf(job.png))) return false;
   png_set_read_fn(job.png, &job, read_bytes);
   png_set_user_limits(job.png, 0x7fffffff, 0x7fffffff);  // check_size judges, with words of its own
-  png_set_chunk_malloc_max(job.png, chunk_bytes_max);
-  png_set_chunk_cache_max(job.png, chunks_max);
+  png_set_chunk_malloc_max(job.png, job.bytes.size());   // of what is left no chunk grows when it is read, and chunks_fit holds it within the file
+  skip_what_is_not_used(job.png);
   png_read_info(job.png, job.info);
   return true;
 }

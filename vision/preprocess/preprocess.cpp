@@ -43,12 +43,15 @@ Size cell_size(Size picture, const Preprocessing& how) {
   return {static_cast<int64_t>(w) * how.cell, static_cast<int64_t>(h) * how.cell};
 }
 
+int64_t tiles_along(const Preprocessing& how) { return (how.longest + how.side - 1) / how.side; }
+
 Size cut_size(Size picture, const Preprocessing& how) {
   const auto longest = static_cast<float>(how.longest);
   const float scale = std::min(longest / static_cast<float>(picture.width), longest / static_cast<float>(picture.height));
+  const int64_t most = tiles_along(how);  // the reference's rounding gives one more to some sizes, 2895 x 1000 of 1456 for one
   const auto multiple = [&](int64_t side) {
     const float tiles = std::ceil(static_cast<float>(side) * scale / static_cast<float>(how.side));
-    return std::max<int64_t>(1, static_cast<int64_t>(tiles)) * how.side;
+    return std::clamp<int64_t>(static_cast<int64_t>(tiles), 1, most) * how.side;
   };
   return {multiple(picture.width), multiple(picture.height)};
 }

@@ -44,6 +44,7 @@ struct Size {
 // The size that a picture gets by the rule `cells` (Qwen2-VL's "smart resize") and, before it is cut, by `tiles`.
 Size cell_size(Size picture, const Preprocessing& how);
 Size cut_size(Size picture, const Preprocessing& how);
+int64_t tiles_along(const Preprocessing& how);  // the most tiles along a side by the rule `tiles`
 
 Tiles preprocess(const Image& picture, const Preprocessing& how);
 

@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <future>
 
 #include "process_support.hpp"
 #include "server/process/embeddings_file.hpp"
@@ -203,4 +204,29 @@ TEST_CASE("Work on files comes back in order, and an end drops what has not begu
   io.poll();
   CHECK(*begun == at_end);  // nothing runs on
   CHECK(order.size() <= 101);
+}
+
+TEST_CASE("A file of the worker's is removed by its thread when its last owner goes, however long the thread is held", "[vision_driver]") {
+  Scripts scripts;
+  boost::asio::io_context io;
+  auto worker = std::make_unique<FileWorker>(io);
+  const std::string path = scripts.add("record", "rows"), kept = scripts.add("kept", "rows");
+  const auto own = worker->owner();
+  auto file = own(path);
+  CHECK(file->path() == path);
+  std::promise<void> disk;
+  bool removed = false;
+  worker->run([held = disk.get_future().share()] { held.wait(); });
+  auto copy = file;
+  file.reset();
+  copy.reset();  // this thread goes on, and touches no disk
+  CHECK(fs::exists(path));
+  worker->run([] {}, [&removed] { removed = true; });
+  disk.set_value();
+  REQUIRE(run_until(io, [&] { return removed; }));
+  CHECK_FALSE(fs::exists(path));
+  file = own(kept);
+  worker.reset();
+  file.reset();
+  CHECK(fs::exists(kept));  // its folder goes with the daemon
 }
