@@ -8,6 +8,7 @@
 #include "protocol/layer_split.hpp"
 #include "protocol/lines.hpp"
 #include "server/config/values.hpp"
+#include "server/url/allow_list.hpp"
 
 namespace vigil::config {
 namespace {
@@ -75,9 +76,7 @@ struct Checker {
       if (alias.empty()) mistake("aliases: an element is empty");
     }
     for (const std::string& prefix : config.vision.url_allow) {
-      if (!prefix.starts_with("http://") && !prefix.starts_with("https://")) {
-        mistake("vision.url_allow: '" + protocol::printable(prefix, 60) + "' does not begin with http:// or https://");
-      }
+      if (const auto entry = url::parse_entry(prefix); !entry) mistake("vision.url_allow: '" + protocol::printable(prefix, 60) + "' " + entry.error());
     }
   }
 

@@ -111,7 +111,10 @@ TEST_CASE("single mistakes name key, value and what is wanted") {
       {R"({"cors_origins": ["app.example"]})", {"cors_origins", "app.example"}},
       {R"({"cors_origins": ["https://app.example/x"]})", {"cors_origins"}},
       {R"({"allowed_hosts": ["http://a"]})", {"allowed_hosts"}},
-      {R"({"vision": {"url_allow": ["ftp://x"]}})", {"vision.url_allow"}},
+      {R"({"vision": {"url_allow": ["ftp://x"]}})", {"vision.url_allow: 'ftp://x' does not begin with http:// or https://"}},
+      {R"({"vision": {"url_allow": ["https://a", "https://*.b"]}})", {"vision.url_allow: 'https://*.b' has a *"}},
+      {R"({"vision": {"url_allow": ["https://u@a/"]}})", {"vision.url_allow", "user name"}},
+      {R"({"vision": {"url_allow": ["http://0x7f.1/"]}})", {"vision.url_allow", "host"}},
       {R"({"chat_template_file": "/nonexistent/t.jinja"})", {"chat_template_file: /nonexistent/t.jinja"}},
   };
   for (const Row& row : rows) {
