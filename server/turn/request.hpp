@@ -20,11 +20,20 @@ using RequestKey = uint64_t;  // one per accepted request, never used again; a f
 using LeaseId = uint64_t;     // one per use of an engine; also the tag on the line protocol; never used again
 using Generation = uint64_t;  // one per engine process
 
+// Where a picture is to be fetched from. All pictures of a request that have the same address share one, and so do the request's choices, so that
+// it is fetched once. Used on the decision thread alone once the request is with the desk.
+struct PictureAddress {
+  std::string url;
+  std::shared_ptr<const std::string> bytes = {};  // null until they came
+  uint64_t hash = 0;                              // of the bytes
+};
+
 // One picture of a request, as its client sent it. Decoding is the vision child's.
 struct Picture {
-  std::shared_ptr<const std::string> bytes;
+  std::shared_ptr<const std::string> bytes;  // null while `address` says where they are to come from
   std::string part;               // the field for error texts: "messages[0].content[1]"
-  uint64_t hash = 0;              // of the bytes, to tell pictures apart quickly; equal hashes prove nothing
+  uint64_t hash = 0;              // of the bytes (or the address), to tell pictures apart quickly; equal hashes prove nothing
+  std::shared_ptr<PictureAddress> address = {};
 };
 
 // What the vision child made of a request's pictures: one file for GENI. The destructor of the implementation removes the file.

@@ -148,7 +148,8 @@ TEST_CASE("A redirect leads where its Location says, read as strictly", "[url]")
     REQUIRE(url.ok());
     CHECK(*url == *parse(wanted));
   }
-  for (const char* location : {"file:///etc/passwd", "ftp://h/", "data:x", "mailto:x", "../c", "/..", "./c", "%2e%2e/c", "\\\\other", "/\\other", "//u@other/", "///x", " /x", "/x y", "http:/x", "http:x", "//2130706433/"}) {
+  for (const char* location : {"file:///etc/passwd", "ftp://h/", "data:x", "mailto:x", "../c", "/..", "./c", "%2e%2e/c", "\\\\other", "/\\other", "//u@other/", "///x", " /x",
+                               "/x y", "http:/x", "http:x", "//2130706433/"}) {
     INFO(location);
     CHECK_FALSE(follow(base, location).ok());
   }

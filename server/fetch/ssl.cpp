@@ -1,0 +1,2 @@
+// Asio's TLS, compiled once. Not here: anything of ours.
+#include <boost/asio/ssl/impl/src.hpp>
