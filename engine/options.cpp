@@ -1,9 +1,9 @@
-// "--flag value" pairs and "--flag=value".
+// The flags of vigil-engine, each checked and named.
 #include "engine/options.hpp"
 
-#include <charconv>
 #include <optional>
 
+#include "protocol/child_flags.hpp"
 #include "protocol/layer_split.hpp"
 #include "protocol/lines.hpp"
 
@@ -12,18 +12,9 @@ namespace {
 
 constexpr int64_t max_context = int64_t{1} << 30;
 
-Result<int64_t> number(std::string_view flag, std::string_view text, int64_t low, int64_t high) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < low || value > high) {
-    return Error{std::string(flag) + " '" + std::string(text) + "' is not a number from " + std::to_string(low) + " to " + std::to_string(high)};
-  }
-  return value;
-}
-
 Result<void> apply(Options& options, std::string_view flag, std::string_view value) {
   const auto take = [&](int64_t low, int64_t high, auto&& store) -> Result<void> {
-    const Result<int64_t> parsed = number(flag, value, low, high);
+    const Result<int64_t> parsed = protocol::flag_number(flag, value, low, high);
     if (!parsed) return Error{parsed.error()};
     store(*parsed);
     return {};
@@ -77,20 +68,11 @@ Result<Options> parse_options(std::span<const std::string_view> arguments) {
   Options options;
   options.runtime.slots = default_slots;
   bool speculates = false;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    std::string_view flag = arguments[i], value;
-    const size_t equals = flag.find('=');
-    if (equals != std::string_view::npos) {
-      value = flag.substr(equals + 1);
-      flag = flag.substr(0, equals);
-    } else if (i + 1 < arguments.size()) {
-      value = arguments[++i];
-    } else {
-      return Error{"flag '" + std::string(flag) + "' needs a value"};
-    }
+  const auto take = [&](std::string_view flag, std::string_view value) {
     speculates |= flag == "--speculate";
-    if (Result<void> applied = apply(options, flag, value); !applied) return Error{applied.error()};
-  }
+    return apply(options, flag, value);
+  };
+  if (Result<void> applied = protocol::each_flag(arguments, take); !applied) return Error{applied.error()};
   if (options.model.empty()) return Error{"--model FILE.gguf is needed"};
   if (!options.runtime.draft_model.empty() && !speculates) options.runtime.speculate = default_draft_guesses;
   if (!options.runtime.draft_model.empty() && options.runtime.speculate == 0) return Error{"--draft-model needs a --speculate above 0"};

@@ -1,23 +1,14 @@
-// "--flag value" pairs and "--flag=value".
+// The flags of vigil-vision, each checked and named.
 #include "vision/options.hpp"
 
-#include <charconv>
+#include "protocol/child_flags.hpp"
 
 namespace vigil::vision {
 namespace {
 
-Result<int64_t> number(std::string_view flag, std::string_view text, int64_t low, int64_t high) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < low || value > high) {
-    return Error{std::string(flag) + " '" + std::string(text) + "' is not a number from " + std::to_string(low) + " to " + std::to_string(high)};
-  }
-  return value;
-}
-
 Result<void> apply(Options& options, std::string_view flag, std::string_view value) {
   const auto take = [&](int64_t low, int64_t high, auto&& store) -> Result<void> {
-    const Result<int64_t> parsed = number(flag, value, low, high);
+    const Result<int64_t> parsed = protocol::flag_number(flag, value, low, high);
     if (!parsed) return Error{parsed.error()};
     store(*parsed);
     return {};
@@ -40,19 +31,8 @@ Result<void> apply(Options& options, std::string_view flag, std::string_view val
 
 Result<Options> parse_options(std::span<const std::string_view> arguments) {
   Options options;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    std::string_view flag = arguments[i], value;
-    const size_t equals = flag.find('=');
-    if (equals != std::string_view::npos) {
-      value = flag.substr(equals + 1);
-      flag = flag.substr(0, equals);
-    } else if (i + 1 < arguments.size()) {
-      value = arguments[++i];
-    } else {
-      return Error{"flag '" + std::string(flag) + "' needs a value"};
-    }
-    if (Result<void> applied = apply(options, flag, value); !applied) return Error{applied.error()};
-  }
+  const auto take = [&](std::string_view flag, std::string_view value) { return apply(options, flag, value); };
+  if (Result<void> applied = protocol::each_flag(arguments, take); !applied) return Error{applied.error()};
   if (options.projector.empty()) return Error{"--mmproj FILE.gguf is needed"};
   return options;
 }
