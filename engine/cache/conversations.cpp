@@ -149,37 +149,37 @@ bool Conversations::reserve(Sequence& sequence, int64_t more) {
 
 // Something gives way; false when there is nothing. `but` keeps all it has.
 bool Conversations::make_room(const Sequence::Missing& missing, const Sequence* but) {
-  if ((missing.state || missing.window_blocks > 0) && drop_oldest_checkpoint(but)) return true;
-  return !missing.state && drop_oldest_parked(but);
-}
-
-bool Conversations::drop_oldest_parked(const Sequence* but) {
-  for (size_t i = 0; i < parked_.size(); ++i) {
-    if (parked_[i].get() == but) continue;
-    take_out(i);
-    return true;
+  const auto parked = std::find_if(parked_.begin(), parked_.end(), [&](const auto& sequence) { return sequence.get() != but; });
+  if (missing.state || missing.window_blocks > 0) {
+    const std::optional<OldCheckpoint> checkpoint = oldest_checkpoint(but);
+    // A conversation that nobody came back to since goes whole: with windows most of what it holds is no checkpoint's.
+    const bool conversation_first = !pools_.recurrent && parked != parked_.end() && checkpoint && (*parked)->last_use() < checkpoint->used;
+    if (checkpoint && !conversation_first) {
+      drop(*checkpoint);
+      return true;
+    }
   }
-  return false;
+  if (missing.state || parked == parked_.end()) return false;
+  take_out(static_cast<size_t>(parked - parked_.begin()));
+  return true;
 }
 
-bool Conversations::drop_oldest_checkpoint(const Sequence* but) {
-  Sequence* owner = nullptr;
-  uint64_t oldest = 0;
+std::optional<Conversations::OldCheckpoint> Conversations::oldest_checkpoint(const Sequence* but) {
+  std::optional<OldCheckpoint> oldest;
   const auto consider = [&](Sequence& sequence, Sequence::Is is) {
     const std::optional<uint64_t> used = &sequence == but ? std::nullopt : sequence.oldest_checkpoint(is);
-    if (used && (owner == nullptr || *used < oldest)) owner = &sequence, oldest = *used;
+    if (used && (!oldest || *used < oldest->used)) oldest = {&sequence, *used};
   };
   for (const auto& sequence : parked_) consider(*sequence, Sequence::Is::parked);
   for (Sequence* sequence : running_) consider(*sequence, Sequence::Is::running);
-  if (owner == nullptr) return false;
-  // A conversation that nobody came back to since goes whole: with windows most of what it holds is no checkpoint's.
-  const auto longest_parked = std::find_if(parked_.begin(), parked_.end(), [&](const auto& sequence) { return sequence.get() != but; });
-  if (!pools_.recurrent && longest_parked != parked_.end() && (*longest_parked)->last_use() < oldest) return drop_oldest_parked(but);
-  owner->drop_checkpoint(oldest);
+  return oldest;
+}
+
+void Conversations::drop(const OldCheckpoint& checkpoint) {
+  checkpoint.owner->drop_checkpoint(checkpoint.used);
   for (size_t i = 0; i < parked_.size(); ++i) {  // without any checkpoint nothing can begin like it
-    if (pools_.recurrent && parked_[i].get() == owner && owner->checkpoints() == 0) take_out(i);
+    if (pools_.recurrent && parked_[i].get() == checkpoint.owner && checkpoint.owner->checkpoints() == 0) take_out(i);
   }
-  return true;
 }
 
 }  // namespace vigil::cache

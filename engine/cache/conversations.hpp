@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -49,8 +50,12 @@ class Conversations {
   std::unique_ptr<Sequence> fork(const Best& source);
   std::optional<Sequence::Cut> take_tail(const Sequence* source);
   void give_back(const Sequence::Cut& tail);
-  bool drop_oldest_parked(const Sequence* but);
-  bool drop_oldest_checkpoint(const Sequence* but);
+  struct OldCheckpoint {
+    Sequence* owner;
+    uint64_t used;
+  };
+  std::optional<OldCheckpoint> oldest_checkpoint(const Sequence* but);
+  void drop(const OldCheckpoint& checkpoint);
   bool make_room(const Sequence::Missing& missing, const Sequence* but);
   std::unique_ptr<Sequence> take_out(size_t index);  // of parked_
   void count(const Sequence& sequence, int32_t change);
