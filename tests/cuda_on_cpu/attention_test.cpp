@@ -26,7 +26,8 @@ struct Place {
 // Two sequences whose K and V are in a cache, and queries of some of their positions.
 class Scene {
  public:
-  Scene(const Heads& heads, KvType type, RopeKind kind, const std::vector<int64_t>& lengths)
+  // `last_values`: what the values of each sequence's last position are multiplied by.
+  Scene(const Heads& heads, KvType type, RopeKind kind, const std::vector<int64_t>& lengths, float last_values = 1)
       : heads_(heads), shape_{type, 2, heads.kv_heads, heads.dim, 0}, kind_(kind), lengths_(lengths) {
     const int64_t blocks = (*std::max_element(lengths.begin(), lengths.end()) + kv_block_positions - 1) / kv_block_positions;
     limits_ = {0, 1, static_cast<int64_t>(lengths.size()), blocks};
@@ -37,6 +38,7 @@ class Scene {
     for (size_t s = 0; s < lengths.size(); ++s) {
       keys_.push_back(random_floats(lengths[s] * heads.kv_heads * heads.dim, 100 + s));
       values_.push_back(random_floats(lengths[s] * heads.kv_heads * heads.dim, 200 + s));
+      for (auto last = values_.back().end() - heads.kv_heads * heads.dim; last != values_.back().end(); ++last) *last *= last_values;
       queries_.push_back(random_floats(lengths[s] * heads.heads * heads.dim, 300 + s));
     }
     store();
@@ -249,6 +251,23 @@ TEST_CASE("a row's attention has the same bits in any step and in either form") 
         CHECK(scene.attend({rows[r]}, window, {}, scene.partial_floats(1)) == expected);
       }
     }
+  }
+}
+
+// Tensor cores multiply them by 0, which is 0 of a number only.
+TEST_CASE("values beyond halves at positions that a row does not see change nothing of it") {
+  const std::vector<int64_t> lengths{40};
+  const Heads heads{4, 2, 64, 8};
+  for (const KvType type : {KvType::f16, KvType::q8_0, KvType::q4_0}) {
+    INFO(name_of(type));
+    const Scene usual(heads, type, RopeKind::half_split, lengths), large(heads, type, RopeKind::half_split, lengths, 1e6f);
+    std::vector<Place> rows = last_places(lengths, 20);
+    const Floats whole = large.attend(rows, 0, {}, 0);
+    for (const float value : whole) CHECK(std::isfinite(value));
+    const Floats last(whole.end() - heads.heads * heads.dim, whole.end());
+    CHECK(large.attend({rows.back()}, 0, {}, large.partial_floats(1)) == last);
+    rows.pop_back();  // the one that sees the last position
+    CHECK(usual.attend(rows, 0, {}, 0) == Floats(whole.begin(), whole.end() - heads.heads * heads.dim));
   }
 }
 

@@ -125,6 +125,40 @@ TEST_CASE("attention sees its window and gives its sinks their part") {
   }
 }
 
+// Backends may multiply what a row does not see by a weight of 0. On tensor cores it is the hardware's rounding that this asks about: large products of 0
+// beside sums that are small.
+TEST_CASE("attention has the same bits whatever stands where a row does not look") {
+  const int64_t heads = 4, kv_heads = 2, dim = 32;
+  for (const auto& [under_test, type] : each_with(std::vector<KvType>{KvType::f32, KvType::f16, KvType::q8_0, KvType::q4_0})) {
+    for (const int64_t rows : {40, 12}) {  // CUDA has a form for many rows and one for few
+      const Floats q = random_floats(rows * heads * dim, 1), k = random_floats(rows * kv_heads * dim, 2);
+      const auto attended = [&, type = type](const BackendUnderTest& on, float last_values) {
+        Floats v = random_floats(rows * kv_heads * dim, 3);
+        for (float& value : v) value *= 0x1p-12f;
+        for (auto last = v.end() - kv_heads * dim; last != v.end(); ++last) *last *= last_values;
+        Bench bench(on, 3);
+        const KvCache cache = *bench.backend->allocate_kv({type, 1, kv_heads, dim, 3});
+        const Rope rope = bench.backend->bind_rope(RopeKind::half_split, {});
+        const Buffer queries = bench.buffer(q), keys = bench.buffer(k), values = bench.buffer(v), angles = bench.buffer(int64_t{1});
+        const Buffer out = bench.buffer(rows * heads * dim);
+        bench.begin(rows, 0);
+        bench.run([&](Ops& ops) {
+          ops.rope_and_store(rope, angles, queries, keys, values, cache, 0, heads, rows);
+          ops.attention(queries, cache, 0, heads, {0.7f, 0, Weight{}}, out, rows);
+        });
+        Floats ours = bench.read(out);
+        ours.resize(ours.size() - heads * dim);  // the last row alone sees the last position
+        return ours;
+      };
+      INFO(under_test.name << ", a cache of " << name_of(type) << ", " << rows << " rows");
+      const Floats small = attended(under_test, 0);
+      CHECK(std::any_of(small.begin(), small.end(), [](float value) { return value != 0; }));
+      CHECK(attended(under_test, 60000 * 0x1p12f) == small);
+      CHECK(attended(under_test, -0x1p40f) == small);  // more than a half can hold
+    }
+  }
+}
+
 TEST_CASE("rows go through the experts with the highest scores, by their shares") {
   const int64_t rows = 9, experts = 5, used = 2, cols = 6, inner = 7;
   const Floats x = random_floats(rows * cols, 1), matrices = random_floats(experts * inner * cols, 2), biases = random_floats(experts * inner, 3);
@@ -172,6 +206,21 @@ TEST_CASE("rows go through the experts with the highest scores, by their shares"
         CHECK(at(ours, r * inner + o) == Approx(expected).margin(2e-6));
       }
     }
+  }
+}
+
+TEST_CASE("an aborted step does not look at choices that nobody has made") {
+  const int64_t rows = 3, experts = 4, used = 2, cols = 32, inner = 16;
+  for (const auto& [under_test, threads] : each_with(std::vector<int>{1, 3})) {
+    INFO(under_test.name);
+    Bench bench(under_test, threads);
+    const Weight stacked = bench.weight(random_floats(experts * inner * cols, 2), experts * inner, WeightUse::product);
+    const Buffer in = bench.buffer(random_floats(rows * cols, 1)), out = bench.buffer(rows * used * inner);
+    const Buffer choice = bench.buffer(Floats(static_cast<size_t>(2 * rows * used), 0x1p40f));  // what a buffer may hold that nothing was written to
+    bench.begin(rows, 0);
+    bench.run([](Ops&) {});
+    bench.backend->control().abort = true;
+    CHECK(bench.backend->run([&](Ops& ops) { ops.expert_matmul(stacked, inner, choice, used, ExpertInput::row, in, out, rows); }) == RunOutcome::aborted);
   }
 }
 

@@ -224,6 +224,9 @@ VIGIL_INLINE void store_key(const Value* lanes, int64_t count, Value* to) {
   for (int64_t i = 0; i < count; ++i) to[i * kv_block_positions] = lanes[i];
 }
 
+// As cut() in kernels.hpp: of two operands these instructions take the second one where one is no number.
+Floats cut_to_halves(Floats values) { return larger(all(-most_in_half), smaller(all(most_in_half), values)); }
+
 void store_floats(KvType type, const float* key, const float* value, int64_t head_dim, int64_t place, std::byte* keys, std::byte* values) {
   const int64_t width = padded(head_dim);
   for (int64_t d = 0; d < width; d += 16) {
@@ -236,9 +239,9 @@ void store_floats(KvType type, const float* key, const float* value, int64_t hea
       store(reinterpret_cast<float*>(values) + place * width + d, v);
     } else {
       uint16_t lanes[16];
-      store_halves(lanes, k);
+      store_halves(lanes, cut_to_halves(k));
       store_key(lanes, count, reinterpret_cast<uint16_t*>(keys) + d * kv_block_positions + place);
-      store_halves(reinterpret_cast<uint16_t*>(values) + place * width + d, v);
+      store_halves(reinterpret_cast<uint16_t*>(values) + place * width + d, cut_to_halves(v));
     }
   }
 }

@@ -156,7 +156,8 @@ void FastOps::expert_matmul(const Weight& experts, int64_t out_cols, Buffer choi
   assert(in.floats >= in_rows * cols && out.floats >= rows * used * out_cols);
   const bool floats_in = is_float(experts.type);
   if (!floats_in) quantise(in, in_rows, cols);
-  const int64_t active = sort_places(choice, rows * used, count);
+  // Of an aborted step the choices may never have been made. Who sees no abort here knows that every thread has made its own: all of them passed a barrier behind it.
+  const int64_t active = aborted() ? 0 : sort_places(choice, rows * used, count);
   share(active * groups, 2, [&](int64_t first, int64_t end) {
     int64_t before = 0;  // pieces of the active experts so far
     for (int64_t e = 0; e < count; ++e) {

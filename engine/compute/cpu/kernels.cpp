@@ -3,6 +3,7 @@
 #include "engine/compute/cpu/kernels.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -112,21 +113,35 @@ void rope_head(RopeKind kind, const float* angles, int64_t rotated, float* head)
   }
 }
 
-void quantise_q8_0(const float* values, std::byte* to) {
+namespace {
+
+using Block = std::array<float, 32>;
+
+Block cut_block(const float* values) {
+  Block all;
+  for (size_t i = 0; i < all.size(); ++i) all[i] = cut(values[i], most_in_levels);
+  return all;
+}
+
+}  // namespace
+
+void quantise_q8_0(const float* from, std::byte* to) {
+  const Block values = cut_block(from);
   float most = 0;
-  for (int64_t i = 0; i < 32; ++i) most = std::max(most, std::abs(values[i]));
+  for (int64_t i = 0; i < 32; ++i) most = std::max(most, std::abs(values[static_cast<size_t>(i)]));
   const uint16_t scale = float_to_half(most / 127.0f);
   const float inverse = most > 0 ? 127.0f / most : 0.0f;
   std::memcpy(to, &scale, sizeof scale);
   for (int64_t i = 0; i < 32; ++i) {
-    const float level = std::clamp(std::nearbyint(values[i] * inverse), -127.0f, 127.0f);
+    const float level = std::clamp(std::nearbyint(values[static_cast<size_t>(i)] * inverse), -127.0f, 127.0f);
     to[2 + i] = static_cast<std::byte>(std::isnan(level) ? 0 : static_cast<int8_t>(level));
   }
 }
 
-void quantise_q4_0(const float* values, std::byte* to) {
+void quantise_q4_0(const float* from, std::byte* to) {
+  const Block values = cut_block(from);
   float most = 0;  // with its sign
-  for (int64_t i = 0; i < 32; ++i) most = std::abs(values[i]) > std::abs(most) ? values[i] : most;
+  for (int64_t i = 0; i < 32; ++i) most = std::abs(values[static_cast<size_t>(i)]) > std::abs(most) ? values[static_cast<size_t>(i)] : most;
   const uint16_t scale = float_to_half(most / -8.0f);
   const float inverse = most != 0 ? -8.0f / most : 0.0f;
   std::memcpy(to, &scale, sizeof scale);
@@ -134,7 +149,7 @@ void quantise_q4_0(const float* values, std::byte* to) {
     const float level = std::clamp(std::nearbyint(value * inverse) + 8.0f, 0.0f, 15.0f);
     return std::isnan(level) ? uint32_t{8} : static_cast<uint32_t>(level);
   };
-  for (int64_t i = 0; i < 16; ++i) to[2 + i] = static_cast<std::byte>(code(values[i]) | code(values[i + 16]) << 4);
+  for (int64_t i = 0; i < 16; ++i) to[2 + i] = static_cast<std::byte>(code(values[static_cast<size_t>(i)]) | code(values[static_cast<size_t>(i + 16)]) << 4);
 }
 
 AttentionSum::AttentionSum(float* out, int64_t head_dim)

@@ -22,7 +22,7 @@ void store_kv_row(KvType type, const float* values, int64_t count, std::byte* to
     case KvType::f32: std::memcpy(to, values, static_cast<size_t>(count) * sizeof(float)); return;
     case KvType::f16: {
       uint16_t* halves = reinterpret_cast<uint16_t*>(to);
-      for (int64_t i = 0; i < count; ++i) halves[i] = float_to_half(values[i]);
+      for (int64_t i = 0; i < count; ++i) halves[i] = float_to_half(cut(values[i], most_in_half));
       return;
     }
     case KvType::q8_0:

@@ -181,7 +181,7 @@ __device__ __forceinline__ BlockStatistics weigh(float (&score)[position_groups]
     for (int i = 0; i < 4; ++i) {
       const int position = block_start + 8 * n + 2 * t + i % 2;
       const bool seen = position >= rows.sight[i / 2].oldest && position < rows.sight[i / 2].end;
-      score[n][i] = seen ? score[n][i] * rows.scale[i / 2] : -INFINITY;
+      score[n][i] = seen ? __fmul_rn(score[n][i], rows.scale[i / 2]) : -INFINITY;  // not fused with the difference below
       all.maximum[i / 2] = fmaxf(all.maximum[i / 2], score[n][i]);
     }
   }

@@ -63,11 +63,11 @@ __device__ __forceinline__ Joining joining(float maximum, float next_maximum) {
 
 __device__ __forceinline__ float joined(float total, const Joining& by, float next) { return fmaf(total, by.keep, __fmul_rn(next, by.add)); }
 
-// What sums are multiplied by at the end; a sink is one more score, without a value.
+// What sums are multiplied by at the end; a sink is one more score, without a value. Several kernels ask, and all must round alike: nothing here is the compiler's to fuse.
 __device__ __forceinline__ float final_scale(float maximum, float sum, const float* sinks, int head) {
   if (sinks == nullptr) return 1.0f / sum;
   const float both = fmaxf(maximum, sinks[head]), shrink = expf(maximum - both);
-  return shrink / (sum * shrink + expf(sinks[head] - both));
+  return shrink / fmaf(sum, shrink, expf(sinks[head] - both));
 }
 
 }  // namespace vigil::compute::cuda

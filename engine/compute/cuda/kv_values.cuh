@@ -72,6 +72,14 @@ __device__ __forceinline__ uint4 load_eight_halves(const KvArea& area, int posit
   return make_uint4(words[0], words[1], words[2], words[3]);
 }
 
+// What a cache of halves can hold without a value, or a level times its scale, becoming infinite: beyond this a value is cut. One that a row does not see is
+// multiplied by a weight of 0 and must stay a number. What is no number stays none.
+template <KvType type>
+__device__ __forceinline__ float storable(float value) {
+  constexpr float most = type == KvType::f16 ? 65504.0f : 65024.0f;  // the scale of 65024 is a half: 512 of 127 levels, 8128 of 8
+  return value > most ? most : value < -most ? -most : value;
+}
+
 // Writes a head's row at `position`: the whole block of threads takes part, whole warps of them.
 template <KvType type>
 __device__ __forceinline__ void store_row(const KvArea& area, int position, const float* values, int thread, int threads) {
@@ -80,11 +88,11 @@ __device__ __forceinline__ void store_row(const KvArea& area, int position, cons
     for (int i = thread; i < area.head_dim; i += threads) to[i] = values[i];
   } else if constexpr (type == KvType::f16) {
     __half* to = reinterpret_cast<__half*>(area.address) + static_cast<size_t>(position) * area.head_width;
-    for (int i = thread; i < area.head_dim; i += threads) to[i] = __float2half_rn(values[i]);
+    for (int i = thread; i < area.head_dim; i += threads) to[i] = __float2half_rn(storable<type>(values[i]));
   } else {
     const int groups = area.head_dim / scale_values, lane = thread % warp_threads;
     for (int g = thread / warp_threads; g < groups; g += threads / warp_threads) {
-      const float value = values[g * scale_values + lane];
+      const float value = storable<type>(values[g * scale_values + lane]);
       const float most = warp_max(fabsf(value));
       unsigned char* levels = area.address;
       float scale;
