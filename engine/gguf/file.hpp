@@ -26,6 +26,7 @@ struct HeaderLimits {
   uint64_t string_bytes = 16u << 20;      // a chat template is the longest seen, far below
   uint64_t array_elements = 4u << 20;     // vocabularies: up to about 300,000
   uint64_t total_elements = 8u << 20;     // of all arrays together: bounds the memory of a parsed header
+  uint64_t array_extra_bytes = 48u << 20; // what their elements take in memory beyond the file's bytes: 1.5 million strings, 6.9 million bytes
   uint64_t header_bytes = 256u << 20;
 };
 

@@ -248,6 +248,12 @@ class HeaderReader {
     if (total_elements_ > limits_.total_elements) {
       return Error{"all arrays together hold more than " + std::to_string(limits_.total_elements) + " elements (total_elements)"};
     }
+    // What the elements take in memory beyond their bytes in the file: a string object and what its text's allocation adds, or a number of 8 bytes.
+    array_extra_bytes_ += *length * (*type == ValueType::string ? sizeof(std::string) : 8 - std::min<uint64_t>(8, width(*type)));
+    if (array_extra_bytes_ > limits_.array_extra_bytes) {
+      return Error{"all arrays together would take " + std::to_string(array_extra_bytes_) + " bytes more in memory than in the file, over the limit of " +
+                   std::to_string(limits_.array_extra_bytes) + " (array_extra_bytes)"};
+    }
     if (*type == ValueType::string) return elements<std::string>(*length, [&] { return text(); });
     if (is_real(*type)) return elements<double>(*length, [&] { return real(*type); });
     return elements<int64_t>(*length, [&] { return integer(*type); });
@@ -358,7 +364,7 @@ class HeaderReader {
   uint64_t file_bytes_;
   Cursor cursor_;
   File file_;
-  uint64_t tensor_count_ = 0, pair_count_ = 0, total_elements_ = 0;
+  uint64_t tensor_count_ = 0, pair_count_ = 0, total_elements_ = 0, array_extra_bytes_ = 0;
 };
 
 Result<File> File::parse(const ByteSource& source, const HeaderLimits& limits) { return HeaderReader(source, limits).run(); }

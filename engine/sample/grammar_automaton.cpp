@@ -224,7 +224,7 @@ void Automaton::compact(std::span<State* const> keep) {
   reset();
   for (auto* large : {&places_, &found_, &work_}) large->shrink_to_fit();
   next_.shrink_to_fit();
-  visited_ = {};
+  visited_ = std::vector<Visited>();
   visited_count_ = 0;
   std::vector<uint32_t> renamed(old.size());
   for (size_t i = 1; i < old.size(); ++i) {

@@ -6,10 +6,6 @@ namespace {
 
 constexpr uint32_t none = 0xFFFFFFFF;
 
-Error too_ambiguous() {
-  return Error{"the grammar is too ambiguous: too many of its ways fit the text so far to be followed at once; write it so that fewer alternatives begin alike"};
-}
-
 }  // namespace
 
 GrammarMasks::GrammarMasks(std::shared_ptr<const Program> program, std::shared_ptr<const TokenTrie> trie)
@@ -18,11 +14,18 @@ GrammarMasks::GrammarMasks(std::shared_ptr<const Program> program, std::shared_p
 size_t GrammarMasks::bytes() const { return automaton_.bytes() + masks_.size() * (trie_->size() / 8 + sizeof(Mask)) + mask_of_.capacity() * sizeof(uint32_t); }
 
 void GrammarMasks::forget() {
+  overflowed_ = false;
   masks_.clear();
-  mask_of_ = {};
+  mask_of_ = std::vector<uint32_t>();
   std::vector<Automaton::State*> keep;
   for (Cursor* cursor : cursors_) keep.push_back(&cursor->state_);
   automaton_.compact(keep);
+}
+
+Error GrammarMasks::too_ambiguous() {
+  forget();
+  overflowed_ = true;  // what the cursor itself stands on goes with it
+  return Error{"the grammar is too ambiguous: too many of its ways fit the text so far to be followed at once; write it so that fewer alternatives begin alike"};
 }
 
 Result<bool> GrammarMasks::allows(Automaton::State state, int32_t id) {

@@ -28,7 +28,10 @@ class GrammarMasks {
   class Cursor {
    public:
     explicit Cursor(GrammarMasks& masks) : masks_(masks), state_(masks.automaton_.start()) { masks_.cursors_.push_back(this); }
-    ~Cursor() { std::erase(masks_.cursors_, this); }
+    ~Cursor() {
+      std::erase(masks_.cursors_, this);
+      if (masks_.overflowed_) masks_.forget();
+    }
     Cursor(const Cursor&) = delete;
     Cursor& operator=(const Cursor&) = delete;
 
@@ -36,7 +39,7 @@ class GrammarMasks {
     bool reads() const { return masks_.automaton_.reads(state_); }      // something may follow
     // Whether `id` may come next; cheaper than a mask, and the same answer. An error when the grammar is too ambiguous to be followed.
     Result<bool> allows(int32_t id) { return masks_.allows(state_, id); }
-    // Valid until the next call on any cursor of the same masks.
+    // Valid until the next call on any cursor of the same masks, or until one ends.
     Result<const Mask*> mask() { return masks_.mask(state_); }
     // False, and nothing changes, when the token may not come here.
     Result<bool> accept(int32_t id) { return masks_.accept(*this, id); }
@@ -60,6 +63,7 @@ class GrammarMasks {
   Result<const Mask*> mask(Automaton::State state);
   Result<bool> accept(Cursor& cursor, int32_t id);
   void walk(Automaton::State state, Mask& mask);
+  Error too_ambiguous();
 
   const std::shared_ptr<const Program> program_;
   const std::shared_ptr<const TokenTrie> trie_;
@@ -67,6 +71,7 @@ class GrammarMasks {
   std::vector<uint32_t> mask_of_;  // by state: index into masks_, or none
   std::vector<Mask> masks_;
   std::vector<Cursor*> cursors_;
+  bool overflowed_ = false;  // until forget(): what one request's text made of the automaton is to be no burden for others with the same grammar
   std::vector<Automaton::State> path_;  // the state behind each byte of the walk
 };
 

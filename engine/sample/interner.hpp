@@ -24,8 +24,8 @@ class Interner {
       if (equals(slots_[at])) return slots_[at];
     }
   }
-  void clear() {
-    slots_.clear();
+  void clear() {  // and gives its memory back
+    slots_ = std::vector<uint32_t>();  // not "= {}", which keeps it
     used_ = 0;
   }
   size_t bytes() const { return slots_.capacity() * sizeof(uint32_t); }

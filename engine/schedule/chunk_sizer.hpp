@@ -18,9 +18,11 @@ class ChunkSizer {
 
   // A chunk of `tokens` took `ms`. Grows at most fourfold at a time: one lucky measurement must not make a chunk of many seconds.
   void finished(int64_t tokens, double ms) {
-    const double per_token = per_token_ms_ = std::max(ms, 1e-3) / static_cast<double>(tokens);
+    const double per_token = std::max(ms, 1e-3) / static_cast<double>(tokens);
+    // A short rest of a prompt says little about long chunks: most of its time is what every step costs. It shrinks them only when even it took too long.
+    if (tokens < tokens_ && ms <= step_ms_ && per_token_ms_ > 0 && per_token > per_token_ms_) return;
+    per_token_ms_ = per_token;
     const double fitting = std::min(std::max(step_ms_ / per_token, std::min(short_tokens, patience * step_ms_ / per_token)), static_cast<double>(max_tokens_));
-    // A short rest of a prompt says little about long chunks, but it never needs to shrink them.
     const int64_t target = std::min(static_cast<int64_t>(fitting), std::max(tokens, tokens_) * growth);
     tokens_ = std::clamp<int64_t>(target, 1, max_tokens_);
   }

@@ -97,7 +97,7 @@ uint64_t available_memory(const std::string& root) {
 }
 
 Result<int64_t> fit_context(int64_t asked, int64_t trained, const MemoryNeed& need, uint64_t available, uint64_t percent) {
-  const int64_t wanted = asked > 0 ? asked : trained;
+  const int64_t wanted = asked > 0 ? asked : std::min(trained, longest_unasked);
   if (available == 0) return wanted;
   const uint64_t budget = available / 100 * percent;
   const uint64_t fixed = need.weights + need.scratch + need.draft.fixed, most_drafted = static_cast<uint64_t>(need.draft.most_blocks);

@@ -34,7 +34,11 @@ struct MemoryNeed {
 // At most this share of the machine's available memory is planned for: others use it too.
 inline constexpr uint64_t memory_percent = 80;
 
-// The context to run with. `asked` 0 = the largest up to `trained` that fits; a context that was asked for and does not fit is an error
+// Tokens of a context that nobody asked for, more than any model is trained with: what a file says of itself must not make block tables of gigabytes, where
+// layers with windows leave KV cache that costs nothing.
+inline constexpr int64_t longest_unasked = int64_t{1} << 24;
+
+// The context to run with. `asked` 0 = the largest up to `trained` (and longest_unasked) that fits; a context that was asked for and does not fit is an error
 // with the numbers, as is a model that does not fit at all. `available` 0 = unknown: everything fits.
 Result<int64_t> fit_context(int64_t asked, int64_t trained, const MemoryNeed& need, uint64_t available, uint64_t percent = memory_percent);
 

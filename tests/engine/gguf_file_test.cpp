@@ -133,9 +133,22 @@ TEST_CASE("counts are believed only when the file could hold them") {
   CHECK_THAT(refusal(array(static_cast<ValueType>(77), 1)), Contains("key 'a'") && Contains("type 77"));
 }
 
+TEST_CASE("arrays that grow by being read are refused before they are, by the limits as they are") {
+  const auto array = [](ValueType type, uint64_t length, size_t width) {
+    return one_pair("a", ValueType::array, [&](ByteWriter& out) {
+      out.number(number_of(type));
+      out.number(length);
+      out.raw(std::vector<std::byte>(length * width));
+    });
+  };
+  CHECK_THAT(refusal(array(ValueType::string, 1'600'000, 8)), Contains("key 'a'") && Contains("array_extra_bytes"));
+  CHECK(parse(array(ValueType::string, 1'500'000, 8)));
+  CHECK(parse(array(ValueType::f64, 4'000'000, 8)));
+}
+
 TEST_CASE("lengths beyond the file are refused before anything is allocated for them, whatever the limits say") {
   HeaderLimits limits;
-  limits.key_bytes = limits.string_bytes = limits.array_elements = limits.total_elements = ~uint64_t{0};
+  limits.key_bytes = limits.string_bytes = limits.array_elements = limits.total_elements = limits.array_extra_bytes = ~uint64_t{0};
   const auto pair = [](ValueType type, auto... numbers) {
     return one_pair("key", type, [&](ByteWriter& out) { (out.number(numbers), ...); });
   };
@@ -154,6 +167,11 @@ TEST_CASE("limits are limits, and named") {
   limits = {};
   limits.total_elements = 7;
   CHECK_THAT(refusal(bytes, limits), Contains("key 'kinds'") && Contains("total_elements"));
+  limits = {};
+  limits.array_extra_bytes = 3 * sizeof(std::string);
+  CHECK_THAT(refusal(bytes, limits), Contains("key 'scores'") && Contains("array_extra_bytes"));
+  limits.array_extra_bytes = 3 * sizeof(std::string) - 1;
+  CHECK_THAT(refusal(bytes, limits), Contains("key 'tokens'") && Contains("array_extra_bytes"));
   limits = {};
   limits.string_bytes = 4;
   CHECK_THAT(refusal(bytes, limits), Contains("key 'general.architecture'") && Contains("string_bytes"));
