@@ -48,7 +48,7 @@ class StepSizer {
   }
 
   // A step with a prompt's tokens takes about this many times one without; four times is what we promise.
-  static constexpr double mixed_factor = 2.75;
+  static constexpr double mixed_factor = 2.5;
 
  private:
   // The last few times of steps that only generate; their median, since a busy machine makes any one of them long.
