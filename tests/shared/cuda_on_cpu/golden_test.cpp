@@ -94,11 +94,13 @@ TEST_CASE("golden models with a smaller KV cache on the device are about as near
   }
 }
 
+// In seven rows at once and in all: both forms of attention, of every type of cache, and of products.
 TEST_CASE("on the device a prompt gives the same bits however it is cut") {
-  for (const char* name : {"quant-Q4_K_M", "arch-qwen35", "arch-gpt-oss"}) {
-    INFO(name);
+  for (const auto& [name, type] : {std::pair{"quant-Q4_K_M", compute::KvType::f16}, {"quant-F16", compute::KvType::q8_0}, {"arch-qwen35", compute::KvType::f16},
+                                   {"arch-gpt-oss", compute::KvType::f32}, {"arch-llama", compute::KvType::q4_0}}) {
+    INFO(name << " with a cache of " << compute::name_of(type));
     const nlohmann::json facts = json_of(golden(name) + ".json");
-    const auto runtime = load(golden(name) + ".gguf", device_backend());
+    const auto runtime = load(golden(name) + ".gguf", device_backend(), type);
     const Difference whole = difference_from_reference(*runtime, facts, golden(name), 1u << 20);
     const Difference cut = difference_from_reference(*runtime, facts, golden(name), 7);
     CHECK(whole.worst == cut.worst);
