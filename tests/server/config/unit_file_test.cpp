@@ -45,6 +45,14 @@ TEST_CASE("vigil.service has the contract's keys") {
   CHECK(keys["Install.WantedBy"] == "multi-user.target");
 }
 
+TEST_CASE("under vigil.service a GPU's device file is made and its compiler has a place") {
+  auto keys = unit("vigil.service");
+  REQUIRE(keys["Service.NoNewPrivileges"] == "yes");  // or the engine could have it made
+  CHECK(keys["Service.ExecStartPre"] == "+-/usr/bin/nvidia-modprobe -c0 -u");
+  CHECK(keys["Service.Environment"] == "CUDA_CACHE_PATH=" + keys["Service.WorkingDirectory"] + "/cuda");
+  CHECK(keys["Service.WorkingDirectory"] == "/var/lib/" + keys["Service.StateDirectory"]);
+}
+
 TEST_CASE("systemd waits longer than the daemon may take to stop") {
   auto keys = unit("vigil.service");
   const vigil::config::Config config;
