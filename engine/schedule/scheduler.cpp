@@ -66,6 +66,8 @@ void Scheduler::admit() {
     Result<void> admitted = check_ids(taken->request, runtime_.model().vocabulary(), runtime_.context());
     try {
       if (admitted) seat(std::move(*taken));
+    } catch (const compute::DeviceLost&) {
+      throw;
     } catch (const std::exception& failure) {
       admitted = Error{std::string("internal error: ") + failure.what()};
     }
@@ -247,6 +249,8 @@ void Scheduler::deliver(const Share& share, TimePoint now) {
   try {
     last_line = place.answer->take(share.part, queue_.stopped(place.number), now,
                                    [&](protocol::EngineEvent event) { emit_(place.answer->request().tag, std::move(event)); });
+  } catch (const compute::DeviceLost&) {
+    throw;  // it is everybody's
   } catch (const std::exception& failure) {  // one request's failure is not the engine's
     last_line = protocol::EngineError{std::string("internal error: ") + failure.what()};
   }
