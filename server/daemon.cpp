@@ -65,7 +65,7 @@ class Daemon {
          const std::string& instance, uint64_t open_files);
   Result<void> open(std::vector<int> sockets);
   void run();
-  bool workers_busy() const { return workers_.busy(); }
+  bool threads_busy() const { return workers_.busy() || vision_->resolving(); }
   void remove_files() { vision_.reset(); }  // for an end without destructors
 
  private:
@@ -483,7 +483,7 @@ int serve(const config::Loaded& loaded, const config::Sources& sources) {
     Daemon daemon(loaded, sources, *installed, *keeper, instance, open_files);
     if (auto opened = daemon.open(std::move(*sockets)); !opened) return could_not_start(opened.error());
     daemon.run();
-    if (daemon.workers_busy()) {  // a text that nobody waits for any more is not worth the wait for its worker
+    if (daemon.threads_busy()) {  // a text or a host's name that nobody waits for any more is not worth the wait for its thread
       daemon.remove_files();
       keeper->stop();
       std::fflush(nullptr);

@@ -11,6 +11,8 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 
+#include "server/api/pictures.hpp"
+
 namespace vigil {
 
 namespace {
@@ -48,7 +50,7 @@ Result<std::optional<config::Program>> find_vision(const config::Vision& vision,
 }
 
 Vision::Vision(boost::asio::io_context& io, observe::Log& log, turn::Desk& desk, const std::string& instance, uint64_t open_files)
-    : io_(io), log_(log), desk_(desk), instance_(instance), open_files_(open_files), child_log_(log, "vision") {}
+    : io_(io), log_(log), desk_(desk), instance_(instance), open_files_(open_files), child_log_(log, "vision"), client_(io) {}
 
 process::DriverOptions Vision::options(const config::Config& config, const Installed& installed) const {
   const config::Vision& vision = config.vision;
@@ -83,21 +85,43 @@ Result<void> Vision::make(const config::Config& config, process::DriverOptions o
   driver_ = std::make_unique<process::VisionDriver>(io_, std::move(options), limits(config), config.vision.cache_bytes, std::move(*folder),
                                                     std::move(observer));
   driver_->attach(desk_);
-  desk_.attach_encoder(driver_.get());
+  fetching_ = std::make_unique<fetch::FetchingEncoder>(
+      client_, *driver_,
+      [this](turn::RequestKey key, const turn::RequestError& error) { desk_.encode_failed(key, error, std::chrono::steady_clock::now()); }, api::content_hash,
+      [this](const std::string& line) { log_.warning(line); });
+  desk_.attach_encoder(fetching_.get());
+  allow_fetching(config.vision);
   return {};
+}
+
+void Vision::allow_fetching(const config::Vision& vision) {
+  url_allow_ = std::make_shared<url::AllowList>(vision.url_allow);
+  fetch::ClientOptions options;
+  options.allow = url_allow_;
+  options.body_bytes = vision.image_bytes;
+  options.total_bytes = vision.url_total_bytes;
+  options.redirects = vision.url_redirects;
+  options.at_once = static_cast<size_t>(vision.url_fetches);
+  options.user_agent = "vigil/" VIGIL_VERSION;
+  client_.set_options(std::move(options));
+  fetching_->set_options({from_seconds(vision.url_s), vision.image_bytes});
 }
 
 Result<void> Vision::install(const config::Config& config, const Installed& installed) {
   image_bytes_ = config.vision.image_bytes;
   const bool was_wanted = std::exchange(wanted_, installed.vision.has_value());
   if (!wanted_) {
-    if (driver_ && was_wanted) driver_->stop(supervise::Trouble::unloaded, false, {});
+    if (driver_ && was_wanted) {
+      fetching_->end_all({turn::ErrorCode::vision_unavailable, "the vision child was taken out of the configuration", "", 1});
+      driver_->stop(supervise::Trouble::unloaded, false, {});
+    }
     return {};
   }
   if (auto opened = child_log_.open_file(config.vision.log); !opened) return Error{"vision.log: " + opened.error()};
   if (!driver_) return make(config, options(config, installed));
   driver_->set_limits(limits(config), config.vision.cache_bytes);
   driver_->set_options(options(config, installed));
+  allow_fetching(config.vision);
   return {};
 }
 
@@ -114,7 +138,7 @@ void Vision::stop(const std::function<void()>& done) {
 api::VisionStatus Vision::status() const {
   if (!wanted_) return {};
   const supervise::Child& child = driver_->child();
-  return {std::string(supervise::to_string(child.state())), child.generation(), child.pid(), child.reason(), image_bytes_};
+  return {std::string(supervise::to_string(child.state())), child.generation(), child.pid(), child.reason(), image_bytes_, url_allow_};
 }
 
 }  // namespace vigil

@@ -11,10 +11,13 @@
 #include "server/api/api.hpp"
 #include "server/config/config.hpp"
 #include "server/config/program.hpp"
+#include "server/fetch/client.hpp"
+#include "server/fetch/fetching_encoder.hpp"
 #include "server/installed.hpp"
 #include "server/observe/log.hpp"
 #include "server/process/vision_driver.hpp"
 #include "server/turn/desk.hpp"
+#include "server/url/allow_list.hpp"
 
 namespace vigil {
 
@@ -33,10 +36,12 @@ class Vision {
   void load();                                    // eager start; nothing without a child
   void stop(const std::function<void()>& done);   // done when no process is left, at once without a child
   api::VisionStatus status() const;
+  bool resolving() const { return client_.resolving() > 0; }  // threads are looking up names, perhaps for ever
 
  private:
   process::DriverOptions options(const config::Config& config, const Installed& installed) const;
   Result<void> make(const config::Config& config, process::DriverOptions options);
+  void allow_fetching(const config::Vision& vision);
 
   boost::asio::io_context& io_;
   observe::Log& log_;
@@ -45,8 +50,11 @@ class Vision {
   uint64_t open_files_;
   observe::ChildLog child_log_;
   std::unique_ptr<process::VisionDriver> driver_;  // made when it is first wanted
+  fetch::Client client_;
+  std::unique_ptr<fetch::FetchingEncoder> fetching_;  // in front of the driver
   bool wanted_ = false;
   int64_t image_bytes_ = 0;
+  std::shared_ptr<const url::AllowList> url_allow_;
 };
 
 }  // namespace vigil

@@ -16,6 +16,7 @@
 #include "server/text/image_markers.hpp"
 #include "server/text/output_parser.hpp"
 #include "server/turn/desk.hpp"
+#include "server/url/allow_list.hpp"
 
 namespace vigil::api {
 
@@ -62,6 +63,7 @@ struct VisionStatus {                       // for /status and for requests with
   int64_t pid = 0;
   std::string reason;
   int64_t image_bytes = 0;                  // vision.image_bytes
+  std::shared_ptr<const url::AllowList> url_allow = {};  // vision.url_allow; null or empty: pictures by address are refused
 };
 
 struct Settings {

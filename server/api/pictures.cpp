@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "server/json/json.hpp"
+#include "server/url/url.hpp"
 
 
 namespace vigil::api {
@@ -118,26 +119,48 @@ void Pictures::take(Fields& part, const std::string& where) {
   if (found_.size() == max_pictures) return refuse("is one picture too many: a request may have " + std::to_string(max_pictures) + " (max_pictures)");
   const json* field = part.find("image_url");
   const json* source = object_at(part, "source");
-  Result<std::string> bytes = Error{"is a picture without data: it needs image_url with a data: URL in base64"};
+  Result<turn::Picture> picture = Error{"is a picture without data: it needs image_url with a data: URL in base64"};
   if (field && field->is_string()) {
-    bytes = decode(field->get_ref<const std::string&>());
+    picture = by_url(field->get_ref<const std::string&>());
   } else if (const std::string* url = field && field->is_object() ? text_at(*field, "url") : nullptr) {
-    bytes = decode(*url);
+    picture = by_url(*url);
   } else if (const std::string* data = source ? text_at(*source, "data") : nullptr) {
-    bytes = decode("data:;base64," + *data);
+    picture = by_url("data:;base64," + *data);
+  } else if (const std::string* address = source && may_fetch() ? text_at(*source, "url") : nullptr) {
+    picture = by_url(*address);
   } else if (source) {
-    bytes = Error{"is a picture whose source is not of the kind base64, and pictures are not fetched (vision.url_allow)"};
+    picture = may_fetch() ? Error{"is a picture whose source has neither data (type base64) nor a url (type url)"}
+                          : Error{"is a picture whose source is not of the kind base64, and pictures are not fetched (vision.url_allow)"};
   }
   if (part.failed()) return;
-  if (!bytes) return refuse(bytes.error());
+  if (!picture) return refuse(picture.error());
+  picture->part = where;
+  found_.push_back(std::move(*picture));
+}
+
+Result<turn::Picture> Pictures::by_url(std::string_view url) {
+  if (!has_prefix(url, "data:")) return by_address(url);
+  auto bytes = decode(url);
+  if (!bytes) return Error{bytes.error()};
   const uint64_t hash = content_hash(*bytes);
-  found_.push_back({std::make_shared<const std::string>(std::move(*bytes)), where, hash});
+  return turn::Picture{std::make_shared<const std::string>(std::move(*bytes)), {}, hash};
+}
+
+// Whatever is refused here is refused without a look-up or a connection.
+Result<turn::Picture> Pictures::by_address(std::string_view address) {
+  if (!may_fetch()) return Error{"is a picture by address, and pictures are not fetched; send it as a data: URL in base64"};
+  const auto url = url::parse(address);
+  if (!url) return Error{"is a picture whose address " + url.error()};
+  if (!vision_.url_allow->allows(*url)) {
+    return Error{"is a picture by address, and from there none are fetched (vision.url_allow); send it as a data: URL in base64"};
+  }
+  const std::string text = url->origin() + url->target();
+  auto& shared = addresses_[text];
+  if (!shared) shared = std::make_shared<turn::PictureAddress>(turn::PictureAddress{text});
+  return turn::Picture{nullptr, {}, content_hash(text), shared};
 }
 
 Result<std::string> Pictures::decode(std::string_view url) const {
-  if (!has_prefix(url, "data:")) {
-    return Error{"is a picture by address, and pictures are not fetched; send it as a data: URL in base64"};
-  }
   const size_t comma = url.find(',');
   if (comma == std::string_view::npos || !has_suffix(url.substr(0, comma), ";base64")) {
     return Error{"is a picture whose data: URL is not of the form data:image/png;base64,..."};

@@ -1,11 +1,14 @@
-// The pictures of a request: content parts with a data URL, checked and decoded. What a picture shows is the vision child's business, so
-// nothing here looks into it. Not here: where it stands in the prompt, how it is encoded.
+// The pictures of a request: content parts with a data URL, checked and decoded, or with an address, checked against the allow list. What a picture
+// shows is the vision child's business, so nothing here looks into it. Not here: where it stands in the prompt, how it is fetched and encoded.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -39,10 +42,14 @@ class Pictures {
   std::vector<turn::Picture> release() { return std::move(found_); }
 
  private:
+  bool may_fetch() const { return vision_.url_allow && !vision_.url_allow->empty(); }
+  Result<turn::Picture> by_url(std::string_view url);
+  Result<turn::Picture> by_address(std::string_view address);
   Result<std::string> decode(std::string_view url) const;
 
   const VisionStatus& vision_;
   std::vector<turn::Picture> found_;
+  std::map<std::string, std::shared_ptr<turn::PictureAddress>> addresses_;  // by URL: the same one twice is fetched once
 };
 
 }  // namespace vigil::api

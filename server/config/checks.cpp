@@ -108,6 +108,10 @@ struct Checker {
     }
     if (config.vision.ready_s == 0) note("vision.ready_s is off: requests with pictures wait without limit for a vision child that never reports READY");
     if (config.vision.encode_s == 0) note("vision.encode_s is off: one picture that hangs holds all that come after it without limit");
+    if (!config.vision.url_allow.empty() && config.vision.url_total_bytes < config.vision.image_bytes) {
+      note("vision.url_total_bytes (" + std::to_string(config.vision.url_total_bytes) + ") is below vision.image_bytes (" +
+           std::to_string(config.vision.image_bytes) + "): a picture of that size can never be fetched");
+    }
     if (engine.backoff_max_s * 1000 < static_cast<double>(engine.backoff_first_ms)) {
       note("engine.backoff_max_s (" + number_text(engine.backoff_max_s) + " s) caps even the first wait, engine.backoff_first_ms (" +
            std::to_string(engine.backoff_first_ms) + " ms)");

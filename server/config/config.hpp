@@ -38,6 +38,8 @@ struct Vision {
   double ready_s = 300, encode_s = 300, stop_s = 10;
   int64_t cache_bytes = 134217728, image_bytes = 20971520, image_pixels = 67108864;
   std::vector<std::string> url_allow;
+  double url_s = 30;
+  int64_t url_redirects = 3, url_fetches = 16, url_total_bytes = 268435456;
 };
 
 struct Queue {

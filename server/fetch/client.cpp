@@ -16,7 +16,7 @@ Client::~Client() {
 }
 
 void Client::set_options(ClientOptions options) {
-  if (!tls_ && options.allow->has_https()) tls_ = std::make_shared<TlsContext>();
+  tls_ = options.allow->has_https() ? std::make_shared<TlsContext>() : nullptr;
   resolver_.set_limit(options.at_once);
   options_ = std::make_shared<const ClientOptions>(std::move(options));
   pump();

@@ -44,7 +44,7 @@ class Client final : public Fetching {
   TimePoint now() const override { return std::chrono::steady_clock::now(); }
 
   size_t open() const { return open_.size(); }
-  bool resolving() const { return resolver_.busy() > 0; }
+  size_t resolving() const { return resolver_.busy(); }  // threads, the stuck ones too
   int64_t held_bytes() const { return *held_bytes_; }
 
  private:
@@ -58,7 +58,7 @@ class Client final : public Fetching {
   boost::asio::io_context& io_;
   Resolver resolver_;
   std::shared_ptr<const ClientOptions> options_ = std::make_shared<ClientOptions>();
-  std::shared_ptr<TlsContext> tls_;            // made when an entry of the list first needs it: certificates take a while to read
+  std::shared_ptr<TlsContext> tls_;            // null while no entry of the list needs it: certificates take a while to read
   std::shared_ptr<std::atomic<int64_t>> held_bytes_ = std::make_shared<std::atomic<int64_t>>(0);
   FetchId last_id_ = 0;
   std::map<FetchId, Open> open_;

@@ -21,6 +21,11 @@ FetchingEncoder::~FetchingEncoder() {
   for (const auto& [address, job] : jobs_) fetching_.cancel(job.fetch);
 }
 
+void FetchingEncoder::end_all(const turn::RequestError& error) {
+  for (const auto& [address, job] : std::exchange(jobs_, {})) fetching_.cancel(job.fetch);
+  for (const auto& [key, waiting] : std::exchange(open_, {})) failed_(key, error);
+}
+
 void FetchingEncoder::encode(turn::RequestKey key, const std::vector<turn::Picture>& pictures) {
   if (std::none_of(pictures.begin(), pictures.end(), [](const turn::Picture& picture) { return picture.address != nullptr; })) {
     return encoder_.encode(key, pictures);

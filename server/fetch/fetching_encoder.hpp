@@ -35,6 +35,8 @@ class FetchingEncoder final : public turn::EncoderPort {
   ~FetchingEncoder() override;
   void set_options(const Options& options) { options_ = options; }
 
+  void end_all(const turn::RequestError& error);  // there is no encoder any more: what is still fetched ends so
+
   void encode(turn::RequestKey key, const std::vector<turn::Picture>& pictures) override;
   void abandon(turn::RequestKey key) override;
 

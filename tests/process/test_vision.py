@@ -531,8 +531,8 @@ def addresses(case):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         port = listener.getsockname()[1]
-        for address in (f"http://127.0.0.1:{port}/a.png", f"http://localhost:{port}/", f"http://2130706433:{port}/", f"http://[::ffff:127.0.0.1]:{port}/",
-                        "file:///etc/passwd", "ftp://x/y"):
+        for address in (f"http://127.0.0.1:{port}/a.png", f"http://localhost:{port}/", f"http://[::1]:{port}/", f"http://0.0.0.0:{port}/", f"http://2130706433:{port}/",
+                        f"http://[::ffff:127.0.0.1]:{port}/", f"http://{socket.gethostname()}:{port}/", "http://169.254.169.254/latest/", "file:///etc/passwd", "ftp://x/y"):
             body = {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": address}}]}]}
             conn = eyes.daemon.request("POST", "/v1/chat/completions", body).wait_end(SCALE)
             error = check_error(conn, 400, "image_invalid", "messages[0].content[0]", "not fetched")

@@ -1,4 +1,4 @@
-// Pictures in chat requests: data URLs to bytes, refusals that name the part and why (cases E7, E10), and what the desk is given.
+// Pictures in chat requests: data URLs to bytes, addresses that may be fetched, refusals that name the part and why (cases E7, E10), and what the desk is given.
 #include <catch2/catch.hpp>
 
 #include "server/api/pictures.hpp"
@@ -113,6 +113,37 @@ TEST_CASE("A picture that is none is refused, and the error names the part and w
   refused(call, "data:image/png;base64", "messages[0].content[1]");
   CHECK(call->error().at("message").get<std::string>().find("example.org") == std::string::npos);
   CHECK(world.encoder.orders.empty());
+}
+
+TEST_CASE("A picture by an address that is allowed waits for its bytes, each address once; any other is refused before anything is asked (E10)", "[pictures]") {
+  Gallery world;
+  world.vision.url_allow = std::make_shared<url::AllowList>(std::vector<std::string>{"https://example.org/cats", "http://127.0.0.1:81"});
+  const std::string cat = picture("HTTPS://Example.org/cats/1.png?x#y");
+  world.ask(cat + "," + picture("data:;base64,Zg==") + R"(,{"type":"input_image","image_url":"http://127.0.0.1:81/"},)" +
+            R"({"type":"image","source":{"type":"url","url":"https://example.org/cats/1.png?x"}})");
+  REQUIRE(world.encoder.orders.size() == 1);
+  const auto& pictures = world.encoder.orders[0].second;
+  REQUIRE(pictures.size() == 4);
+  REQUIRE(pictures[0].address);
+  CHECK(pictures[0].address->url == "https://example.org/cats/1.png?x");
+  CHECK(pictures[0].address == pictures[3].address);
+  CHECK_FALSE(pictures[0].bytes);
+  CHECK(pictures[0].part == "messages[0].content[0]");
+  CHECK(*pictures[1].bytes == "f");
+  CHECK_FALSE(pictures[1].address);
+  CHECK(pictures[2].address->url == "http://127.0.0.1:81/");
+  CHECK(pictures[2].hash != pictures[0].hash);
+  for (const char* address : {"https://example.org/dogs", "http://example.org/cats", "https://example.org.evil/cats", "http://localhost:81/", "http://127.0.0.1/", "http://[::ffff:127.0.0.1]:81/",
+                              "http://169.254.169.254/"}) {
+    INFO(address);
+    refused(world.ask(picture(address)), "vision.url_allow");
+  }
+  for (const char* address : {"https://example.org@evil/cats", "https://example.org/cats/../x", "file:///etc/passwd", "ftp://x", "//example.org/cats", "/etc/passwd", "", "http://2130706433:81/"}) {
+    INFO(address);
+    refused(world.ask(picture(address)), "whose address");
+  }
+  refused(world.ask(R"({"type":"image","source":{"type":"file","file_id":"x"}})"), "nor a url");
+  CHECK(world.encoder.orders.size() == 1);
 }
 
 TEST_CASE("The size of a picture and their number are bounded", "[pictures]") {

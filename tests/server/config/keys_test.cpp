@@ -13,7 +13,7 @@ using nlohmann::json;
 
 namespace {
 
-// Retyped from the contract, with its defaults; and what was added to it: vision.cache_bytes.
+// Retyped from the contract, with its defaults; and what was added to it: vision.cache_bytes, vision.url_s and those behind it.
 const char* const contract = R"({
   "host": "127.0.0.1", "port": 8080, "model": "", "model_name": "", "aliases": [], "chat_template_file": "",
   "api_keys": [], "api_key_file": "", "allow_remote_without_key": false, "cors_origins": [], "allowed_hosts": [],
@@ -22,7 +22,8 @@ const char* const contract = R"({
     "idle_unload_s": 0, "exec_s": 10, "ready_s": 900, "load_max_s": 3600, "silence_s": 300, "stall_s": 90, "step_s": 30, "cancel_s": 30,
     "stop_s": 20, "backoff_first_ms": 500, "backoff_max_s": 60, "repeat_stop_tokens": 256, "thinking_reserve": 512 },
   "vision": { "exe": "vigil-vision", "own": false, "mmproj": "", "args": [], "env": {}, "log": "", "image_token": "", "ready_s": 300,
-    "encode_s": 300, "stop_s": 10, "cache_bytes": 134217728, "image_bytes": 20971520, "image_pixels": 67108864, "url_allow": [] },
+    "encode_s": 300, "stop_s": 10, "cache_bytes": 134217728, "image_bytes": 20971520, "image_pixels": 67108864, "url_allow": [],
+    "url_s": 30, "url_redirects": 3, "url_fetches": 16, "url_total_bytes": 268435456 },
   "queue": { "limit": 64, "wait_s": 600, "warn_s": 600 },
   "http": { "header_s": 10, "header_bytes": 32768, "body_s": 60, "body_bytes": 67108864, "body_total_bytes": 1073741824, "connections": 4096,
     "idle_s": 75, "write_s": 30, "write_buffer_bytes": 8388608, "commit_s": 30, "keepalive_s": 10 },

@@ -140,6 +140,19 @@ TEST_CASE("A fetch that fails is told by part and without a word of why; the log
   CHECK_THAT(world.failed.back().second.message, Catch::Matchers::Contains("vision.url_total_bytes"));
 }
 
+TEST_CASE("Without an encoder what is still fetched ends", "[fetch]") {
+  World world;
+  world.port.encode(1, {by(at("http://h/cat"), "a")});
+  world.port.encode(2, {by(at("http://h/dog"), "a")});
+  world.port.end_all({turn::ErrorCode::vision_unavailable, "gone", "", 1});
+  CHECK(world.failed.size() == 2);
+  CHECK(world.fetches.cancelled == 2);
+  world.port.abandon(1);
+  world.port.encode(3, {by(at("http://h/cat"), "a")});
+  world.fetches.come(bytes("cat"));
+  CHECK(world.encoder.orders.size() == 1);
+}
+
 TEST_CASE("Who leaves takes its fetch along, unless another choice waits for it", "[fetch]") {
   World world;
   const auto cat = at("http://h/cat");
