@@ -12,6 +12,7 @@ import procs
 from client import SCALE, SELECTOR, await_until, check
 from harness import check_error
 from registry import test
+from test_eyes import eyes_of, png, projector
 from test_vision import Eyes
 
 NOT_FETCHED = "is a picture that could not be fetched"
@@ -138,6 +139,21 @@ def allowed(case):
         refused(eyes, url, "whose address")
     check(host.connections == before and other.connections == 0, "nobody was asked", host.requests)
     eyes.well()
+    eyes.end()
+
+
+@test("E10_fetched_pictures_are_seen_by_real_eyes")
+def real_eyes(case):
+    host = Host()
+    picture = png(64, 32)
+    host.answers = {"/good": ok(picture), "/page": ok(b"<html>not found</html>", "Content-Type: image/png")}
+    eyes = eyes_of(case, projector(case), vision={"url_allow": [host.url("/")]})
+    eyes.answered(eyes.chat(picture))
+    eyes.answered(ask(eyes, host.url("/good")))
+    inline, fetched = (line[2] for line in eyes.daemon.fake.log("file"))
+    check(inline == fetched, "the same embeddings, wherever the bytes came from")
+    error = check_error(ask(eyes, host.url("/page")).wait_end(5 * SCALE), 400, "image_invalid", "no picture that is known")
+    check(error["param"] == "messages[0].content[1]" and "html" not in error["message"], "the child's words, nothing of the page", error)
     eyes.end()
 
 
