@@ -139,7 +139,7 @@ TEST_CASE("A shell script as vision child: pictures to embeddings, and every fil
   CHECK(read_whole(house.port.starts[1].embeddings->path) == one_row + one_row);
   CHECK(house.port.starts[1].embeddings->rows == std::vector<int64_t>{1, 1});
   CHECK(house.port.starts[1].prompt.size() == 2);
-  CHECK(house.files() == 2);  // what the engine may be reading
+  CHECK(house.until([&] { return house.files() == 2; }));  // what the engine may be reading; the rest goes by a thread of its own
   for (const auto lease : house.port.leases) house.desk.on_line(lease, protocol::Done{1, 1, 1, 1, "stop", {}}, std::chrono::steady_clock::now());
   house.port.starts.clear();
   CHECK(house.until([&] { return house.files() == 0; }));
