@@ -12,6 +12,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "server/api/api.hpp"
+#include "server/engine_view.hpp"
 #include "server/http/server.hpp"
 #include "server/installed.hpp"
 #include "server/loop.hpp"
@@ -44,21 +45,6 @@ constexpr auto last_writes = std::chrono::milliseconds(500);
 
 TimePoint steady_now() { return std::chrono::steady_clock::now(); }
 
-observe::Metrics::Kill kill_reason(Trouble why) {
-  switch (why) {
-    case Trouble::stalled: return observe::Metrics::Kill::stall;
-    case Trouble::silent: return observe::Metrics::Kill::silence;
-    case Trouble::cancel_unanswered: return observe::Metrics::Kill::cancel;
-    case Trouble::not_ready:
-    case Trouble::start_failed: return observe::Metrics::Kill::ready;
-    case Trouble::crashed:
-    case Trouble::unloaded:
-    case Trouble::shutting_down:
-    case Trouble::crash_loop: return observe::Metrics::Kill::stop;
-  }
-  return observe::Metrics::Kill::stop;
-}
-
 class Daemon {
  public:
   Daemon(const config::Loaded& loaded, const config::Sources& sources, const Installed& installed, process::Keeper& keeper,
@@ -66,7 +52,10 @@ class Daemon {
   Result<void> open(std::vector<int> sockets);
   void run();
   bool threads_busy() const { return workers_.busy() || vision_->resolving(); }
-  void remove_files() { vision_.reset(); }  // for an end without destructors
+  void remove_files() {  // for an end without destructors
+    next_vision_.reset();
+    vision_.reset();
+  }
 
  private:
   turn::DeskObserver desk_observer();
@@ -74,13 +63,13 @@ class Daemon {
   process::DriverOptions driver_options(const Installed& installed, uint64_t vocabulary) const;
   http::ServerObserver server_observer();
   api::Surroundings surroundings();
-  api::EngineStatus engine_status() const;
   void request_ended(const turn::Request& request, const turn::Ending& ending, bool rejected);
   void arm_desk_timer();
   void watchdog(Duration every);
   void await_signal();
   void reload();
-  void install(const config::Loaded& loaded, const Installed& installed, std::shared_ptr<api::Model> model, const FileIdentity& file);
+  void install(const config::Loaded& loaded, const Installed& installed, std::shared_ptr<api::Model> model, const FileIdentity& file,
+               Vision::Prepared vision);
   void options_taken();
   void unload(api::OrderDone done);
   void load(api::OrderDone done);
@@ -104,6 +93,7 @@ class Daemon {
   process::EngineDriver driver_;
   turn::Desk desk_;
   std::optional<Vision> vision_;
+  std::optional<Vision::Prepared> next_vision_;           // with next_model_: pictures are encoded for the model that the engine runs
   std::shared_ptr<const api::Model> model_, next_model_;  // next_model_: holds from the engine's next start on
   FileIdentity model_file_;                               // of model_
   FileIdentity next_model_file_;
@@ -220,29 +210,10 @@ api::Surroundings Daemon::surroundings() {
   settings.thinking_reserve = config_.engine.thinking_reserve;
   settings.version = VIGIL_VERSION;
   return {desk_, workers_, steady_now, [] { return static_cast<int64_t>(std::time(nullptr)); }, [this] { return model_; },
-          [this] { return engine_status(); }, [this] { return metrics_.text(); }, [this] { return seconds(steady_now() - started_); },
+          [this] { return engine_status(driver_.child(), started_, steady_now(), config_.engine.start == "lazy"); },
+          [this] { return metrics_.text(); }, [this] { return seconds(steady_now() - started_); },
           settings, [this](const std::string& line) { log_.warning(line); }, [this](api::OrderDone done) { load(std::move(done)); },
           [this](api::OrderDone done) { unload(std::move(done)); }, [this] { return vision_->status(); }};
-}
-
-api::EngineStatus Daemon::engine_status() const {
-  const auto& child = driver_.child();
-  api::EngineStatus status;
-  status.state = supervise::to_string(child.state());
-  status.generation = child.generation();
-  status.pid = child.pid();
-  status.in_state_s = seconds(steady_now() - (child.state_since() == TimePoint{} ? started_ : child.state_since()));
-  status.load = child.load();
-  if (const auto& ready = child.ready()) {
-    status.context = ready->context;
-    status.slots = ready->ids ? ready->slots : 1;
-    status.can_logprobs = ready->logprobs;
-    status.can_grammar = ready->grammar;
-  }
-  status.reason = child.reason();
-  status.retry_in_s = seconds(child.retry_in(steady_now()));
-  status.lazy = config_.engine.start == "lazy";
-  return status;
 }
 
 std::string Daemon::status_line() const {
@@ -266,7 +237,10 @@ Result<void> Daemon::open(std::vector<int> sockets) {
   if (!model) return Error{model.error()};
   (*model)->stamp = last_stamp_;
   model_ = *model;
-  return vision_->install(config_, installed_);
+  auto vision = vision_->prepare(config_, installed_);
+  if (!vision) return Error{vision.error()};
+  vision_->install(std::move(*vision));
+  return {};
 }
 
 void Daemon::run() {
@@ -360,15 +334,18 @@ void Daemon::reload() {
         if (stopping_) return;
         if (!*reading->model) {
           log_.error("reload: " + reading->model->error() + "; nothing was changed");
+        } else if (auto vision = vision_->prepare(loaded.config, installed); !vision) {
+          log_.error("reload: " + vision.error() + "; nothing was changed");
         } else {
-          install(loaded, installed, **reading->model, reading->file);
+          install(loaded, installed, **reading->model, reading->file, std::move(*vision));
         }
         observe::notify_ready(status_line());
         if (std::exchange(reload_again_, false)) reload();
       });
 }
 
-void Daemon::install(const config::Loaded& loaded, const Installed& installed, std::shared_ptr<api::Model> model, const FileIdentity& file) {
+void Daemon::install(const config::Loaded& loaded, const Installed& installed, std::shared_ptr<api::Model> model, const FileIdentity& file,
+                     Vision::Prepared vision) {
   for (const auto& change : config::describe_changes(config_, loaded.config)) log_.info("reload: " + change);
   const std::string host = config_.host;
   config_ = loaded.config;
@@ -385,8 +362,14 @@ void Daemon::install(const config::Loaded& loaded, const Installed& installed, s
   next_model_ = std::move(model);
   const uint64_t stamp = next_model_->stamp;
   if (same_file) model_ = next_model_;
+  next_vision_.reset();
+  if (same_file) {
+    vision_->install(std::move(vision));
+  } else {
+    vision_->set_limits(config_);
+    next_vision_ = std::move(vision);
+  }
   driver_.set_options(driver_options(installed_, stamp));
-  if (auto seen = vision_->install(config_, installed_); !seen) log_.error("reload: " + seen.error());
 }
 
 // A new start, or none is running: what the last reload said about model and engine holds now.
@@ -397,6 +380,7 @@ void Daemon::options_taken() {
     log_.info("model " + model_->id + " from " + installed_.model_path);
   }
   next_model_.reset();
+  if (auto vision = std::exchange(next_vision_, std::nullopt)) vision_->install(std::move(*vision));
   if (auto opened = child_log_.open_file(config_.engine.log); !opened) log_.error("engine.log: " + opened.error());
 }
 

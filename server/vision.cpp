@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <utility>
 
 #include <boost/asio/io_context.hpp>
@@ -17,7 +18,7 @@ namespace vigil {
 
 namespace {
 
-supervise::ChildLimits limits(const config::Config& config) {
+process::VisionLimits limits_of(const config::Config& config) {
   supervise::ChildLimits limits;
   limits.name = "vision";
   limits.ready = from_seconds(config.vision.ready_s);
@@ -29,7 +30,7 @@ supervise::ChildLimits limits(const config::Config& config) {
   limits.backoff_first = std::chrono::milliseconds(config.engine.backoff_first_ms);
   limits.backoff_max = from_seconds(config.engine.backoff_max_s);
   limits.eager = false;  // after a failure the next picture starts it
-  return limits;
+  return {std::move(limits), config.vision.cache_bytes, from_seconds(config.queue.wait_s)};
 }
 
 }  // namespace
@@ -66,11 +67,7 @@ process::DriverOptions Vision::options(const config::Config& config, const Insta
   return options;
 }
 
-Result<void> Vision::make(const config::Config& config, process::DriverOptions options) {
-  auto folder = process::PictureFolder::make_in_one_of(
-      process::picture_folder_places(std::getenv("RUNTIME_DIRECTORY"), std::getenv("XDG_RUNTIME_DIR"), std::getenv("TMPDIR")));
-  if (!folder) return Error{folder.error()};
-  for (const std::string& path : folder->swept()) log_.info("removed " + path + ", which a daemon that was killed had left");
+process::DriverObserver Vision::observer() {
   process::DriverObserver observer;
   observer.log = [this](const std::string& line) { log_.info(line); };
   observer.stderr_output = [this](supervise::Generation generation, std::string_view bytes) {
@@ -82,16 +79,28 @@ Result<void> Vision::make(const config::Config& config, process::DriverOptions o
   observer.killed = [this](supervise::Trouble) {
     log_.error("vision child generation " + std::to_string(driver_->child().generation()) + " is ended: " + driver_->child().reason());
   };
-  driver_ = std::make_unique<process::VisionDriver>(io_, std::move(options), limits(config), config.vision.cache_bytes, std::move(*folder),
-                                                    std::move(observer));
-  driver_->attach(desk_);
-  fetching_ = std::make_unique<fetch::FetchingEncoder>(
-      client_, *driver_,
-      [this](turn::RequestKey key, const turn::RequestError& error) { desk_.encode_failed(key, error, std::chrono::steady_clock::now()); }, api::content_hash,
-      [this](const std::string& line) { log_.warning(line); });
-  desk_.attach_encoder(fetching_.get());
-  allow_fetching(config.vision);
-  return {};
+  return observer;
+}
+
+Result<Vision::Prepared> Vision::prepare(const config::Config& config, const Installed& installed) {
+  Prepared prepared;
+  prepared.config = config;
+  if (!installed.vision) return Result<Prepared>(std::move(prepared));
+  auto file = observe::LogFile::open(config.vision.log);
+  if (!file) return Error{"vision.log: " + file.error()};
+  prepared.log = std::move(*file);
+  prepared.options = options(config, installed);
+  if (driver_) return Result<Prepared>(std::move(prepared));
+  auto folder = process::PictureFolder::make_in_one_of(
+      process::picture_folder_places(std::getenv("RUNTIME_DIRECTORY"), std::getenv("XDG_RUNTIME_DIR"), std::getenv("TMPDIR")));
+  if (!folder) return Error{folder.error()};
+  for (const std::string& path : folder->swept()) log_.info("removed " + path + ", which a daemon that was killed had left");
+  try {
+    prepared.driver = std::make_unique<process::VisionDriver>(io_, *prepared.options, limits_of(config), std::move(*folder), observer());
+  } catch (const std::exception& failure) {  // a thread that the system did not give
+    return Error{std::string("the vision child's part cannot be made: ") + failure.what()};
+  }
+  return Result<Prepared>(std::move(prepared));
 }
 
 void Vision::allow_fetching(const config::Vision& vision) {
@@ -107,22 +116,37 @@ void Vision::allow_fetching(const config::Vision& vision) {
   fetching_->set_options({from_seconds(vision.url_s), vision.image_bytes});
 }
 
-Result<void> Vision::install(const config::Config& config, const Installed& installed) {
-  image_bytes_ = config.vision.image_bytes;
-  const bool was_wanted = std::exchange(wanted_, installed.vision.has_value());
-  if (!wanted_) {
-    if (driver_ && was_wanted) {
+void Vision::install(Prepared prepared) {
+  set_limits(prepared.config);
+  if (!prepared.options) {
+    if (driver_ && wanted_) {
       fetching_->end_all({turn::ErrorCode::vision_unavailable, "the vision child was taken out of the configuration", "", 1});
-      driver_->stop(supervise::Trouble::unloaded, false, {});
+      driver_->switch_off();
     }
-    return {};
+    wanted_ = false;
+    return;
   }
-  if (auto opened = child_log_.open_file(config.vision.log); !opened) return Error{"vision.log: " + opened.error()};
-  if (!driver_) return make(config, options(config, installed));
-  driver_->set_limits(limits(config), config.vision.cache_bytes);
-  driver_->set_options(options(config, installed));
+  child_log_.use(std::move(prepared.log));
+  if (!driver_) {
+    driver_ = std::move(prepared.driver);
+    driver_->attach(desk_);
+    fetching_ = std::make_unique<fetch::FetchingEncoder>(
+        client_, *driver_,
+        [this](turn::RequestKey key, const turn::RequestError& error) { desk_.encode_failed(key, error, std::chrono::steady_clock::now()); },
+        api::content_hash, [this](const std::string& line) { log_.warning(line); });
+    desk_.attach_encoder(fetching_.get());
+  }
+  allow_fetching(prepared.config.vision);
+  driver_->set_options(std::move(*prepared.options));
+  driver_->switch_on();
+  wanted_ = true;
+}
+
+void Vision::set_limits(const config::Config& config) {
+  image_bytes_ = config.vision.image_bytes;
+  if (!driver_) return;
+  driver_->set_limits(limits_of(config));
   allow_fetching(config.vision);
-  return {};
 }
 
 void Vision::load() {

@@ -30,9 +30,18 @@ class Vision {
  public:
   Vision(boost::asio::io_context& io, observe::Log& log, turn::Desk& desk, const std::string& instance, uint64_t open_files);
 
+  // A configuration whose log is open and whose folder and threads are there: nothing about it can fail any more.
+  struct Prepared {
+    config::Config config;
+    observe::LogFile log;
+    std::optional<process::DriverOptions> options;  // none: no vision child is wanted
+    std::unique_ptr<process::VisionDriver> driver;  // the first one
+  };
+  Result<Prepared> prepare(const config::Config& config, const Installed& installed);  // changes nothing
   // At the start and at every reload. Without a program requests with pictures are refused from now on, and a child that runs is stopped;
   // another program or other arguments hold from the child's next start on, which comes as soon as no picture is with it.
-  Result<void> install(const config::Config& config, const Installed& installed);
+  void install(Prepared prepared);
+  void set_limits(const config::Config& config);  // of what is installed; the rest of the configuration waits
   void load();                                    // eager start; nothing without a child
   void stop(const std::function<void()>& done);   // done when no process is left, at once without a child
   api::VisionStatus status() const;
@@ -40,8 +49,8 @@ class Vision {
 
  private:
   process::DriverOptions options(const config::Config& config, const Installed& installed) const;
-  Result<void> make(const config::Config& config, process::DriverOptions options);
   void allow_fetching(const config::Vision& vision);
+  process::DriverObserver observer();
 
   boost::asio::io_context& io_;
   observe::Log& log_;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <new>
 
+#include "vision/fault.hpp"
 #include "vision/preprocess/preprocess.hpp"
 
 namespace vigil::vision {
@@ -80,10 +81,10 @@ Result<EncodedPicture> PictureEncoder::encode(std::span<const uint8_t> bytes, co
     }
     out.shape.rows = static_cast<int64_t>(out.values.size()) / config.out_width;
     if (out.shape.rows > most_rows) return Error{"the picture makes " + std::to_string(out.shape.rows) + " embeddings, more than " + std::to_string(most_rows)};
-    if (!std::ranges::all_of(out.values, [](float value) { return std::isfinite(value); })) return Error{"the encoder gave numbers that are not finite: the projector file is broken"};
+    if (!std::ranges::all_of(out.values, [](float value) { return std::isfinite(value); })) return fault("the encoder gave numbers that are not finite: the projector file is broken");
     return out;
   } catch (const std::bad_alloc&) {
-    return Error{"there is not enough memory to encode the picture"};
+    return fault("there is not enough memory to encode the picture");
   }
 }
 

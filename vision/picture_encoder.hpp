@@ -43,6 +43,7 @@ class PictureEncoder {
   // `model` may be empty when the projector needs no marks.
   static Result<std::unique_ptr<PictureEncoder>> load(const std::string& projector, const std::string& model, int threads, const EncoderChoices& choices);
   const Encoder& encoder() const { return *encoder_; }
+  // An error is the picture's fault, or a fault() of ours.
   Result<EncodedPicture> encode(std::span<const uint8_t> bytes, const DecodeLimits& limits);
 
  private:

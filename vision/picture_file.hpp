@@ -9,7 +9,7 @@
 
 namespace vigil::vision {
 
-// A regular file of at most `most_bytes`. Errors name the path or the limit.
+// A regular file of at most `most_bytes`. Over the limit is the picture's fault, all else a fault() of ours.
 Result<std::vector<uint8_t>> read_picture_file(const std::string& path, int64_t most_bytes);
 
 }  // namespace vigil::vision

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "vision/fault.hpp"
+
 namespace vigil::vision {
 namespace {
 
@@ -30,7 +32,7 @@ bool write_whole(int fd, const void* data, size_t bytes) {
 
 Result<void> write_record(const std::string& path, const RecordShape& shape, std::span<const float> values) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) return Error{"cannot make " + path + ": " + std::strerror(errno)};
+  if (fd < 0) return fault("its embeddings cannot be written: " + std::string(std::strerror(errno)));
   const std::array<int32_t, 4> numbers{static_cast<int32_t>(shape.rows), static_cast<int32_t>(shape.columns_of_grid), static_cast<int32_t>(shape.rows_of_grid),
                                        static_cast<int32_t>(shape.width)};
   const bool written = write_whole(fd, "SVE1", 4) && write_whole(fd, numbers.data(), sizeof numbers) && write_whole(fd, values.data(), values.size_bytes());
@@ -39,7 +41,7 @@ Result<void> write_record(const std::string& path, const RecordShape& shape, std
   if (written && closed) return {};
   if (written) why = errno;
   ::unlink(path.c_str());
-  return Error{"cannot write " + path + ": " + std::strerror(why)};
+  return fault("its embeddings cannot be written: " + std::string(std::strerror(why)));
 }
 
 }  // namespace vigil::vision

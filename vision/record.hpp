@@ -14,7 +14,7 @@ struct RecordShape {
   int64_t rows = 0, columns_of_grid = 0, rows_of_grid = 0, width = 0;
 };
 
-// A new file of mode 0600 that holds the record and nothing else; when it fails no file stays behind. Errors name the path.
+// A new file of mode 0600 that holds the record and nothing else; when it fails, a fault() of ours, no file stays behind.
 Result<void> write_record(const std::string& path, const RecordShape& shape, std::span<const float> values);
 
 }  // namespace vigil::vision

@@ -17,6 +17,7 @@
 
 #include "protocol/line_splitter.hpp"
 #include "protocol/lines.hpp"
+#include "vision/fault.hpp"
 #include "vision/picture_encoder.hpp"
 #include "vision/picture_file.hpp"
 
@@ -77,10 +78,10 @@ class Server {
 
   void handle(const protocol::LineSplitter::Line& line) {
     if (ending_) return;
-    if (line.overlong) return refuse("the command is longer than " + std::to_string(protocol::max_line_to_child_bytes) + " bytes");
+    if (line.overlong) return refuse(fault("the command is longer than " + std::to_string(protocol::max_line_to_child_bytes) + " bytes").message);
     if (line.text.empty()) return;
     const Result<protocol::VisionCommand> command = protocol::parse_vision_command(line.text);
-    if (!command) return refuse(command.error());
+    if (!command) return refuse(fault(command.error()).message);
     if (const auto* encode = std::get_if<protocol::Encode>(&*command)) return run(*encode);
     ending_ = true;  // QUIT
   }
@@ -91,9 +92,12 @@ class Server {
     try {
       shape = encode(command);
     } catch (const std::exception& failure) {
-      shape = Error{std::string("the picture cannot be encoded: ") + failure.what()};
+      shape = fault(std::string("the picture cannot be encoded: ") + failure.what());
     }
-    if (!shape) return refuse(shape.error());
+    if (!shape) {
+      if (is_fault(shape.error())) std::fprintf(stderr, "vigil-vision: %s: %s\n", command.out_path.c_str(), shape.error().c_str());
+      return refuse(shape.error());
+    }
     const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     say(protocol::VisionOk{shape->rows, shape->columns_of_grid, shape->rows_of_grid, ms});
   }

@@ -35,9 +35,9 @@ class RecordFile {
   Result<void> open(const std::string& path) {
     // Not blocking: a FIFO in its place would hold the open for ever.
     fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd_ < 0) return Error{"cannot open the embeddings file " + path + ": " + std::strerror(errno)};
+    if (fd_ < 0) return Error{"the embeddings file cannot be opened: " + std::string(std::strerror(errno))};
     struct stat info {};
-    if (::fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode)) return Error{"the embeddings file " + path + " is no regular file"};
+    if (::fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode)) return Error{"the embeddings file is no regular file"};
     left_ = info.st_size;
     return {};
   }
@@ -66,6 +66,7 @@ Result<std::vector<Record>> read_records(const std::string& path, int64_t most_r
   RecordFile file;
   if (Result<void> opened = file.open(path); !opened) return Error{opened.error()};
   std::vector<Record> records;
+  values.reserve(static_cast<size_t>(std::min(file.left() / static_cast<int64_t>(sizeof(float)), most_rows * width)));
   int64_t rows = 0;
   while (file.left() > 0) {
     const auto wrong = [&](const std::string& what) { return Error{"record " + std::to_string(records.size()) + " of the embeddings file " + what}; };
@@ -90,7 +91,7 @@ Result<std::vector<Record>> read_records(const std::string& path, int64_t most_r
     rows += record.rows;
     records.push_back(record);
   }
-  if (records.empty()) return Error{"the embeddings file " + path + " holds no record"};
+  if (records.empty()) return Error{"the embeddings file holds no record"};
   return records;
 }
 
@@ -113,10 +114,18 @@ std::vector<std::pair<int64_t, int64_t>> find_places(const std::vector<TokenId>&
   return places;
 }
 
-// FNV-1a over the bytes, 64 bits, its upper half folded down.
+// FNV-1a by words of eight bytes, then by bytes, the upper half folded down so that every bit counts.
 uint64_t hash(uint64_t state, const void* data, size_t bytes) {
-  for (const auto* byte = static_cast<const unsigned char*>(data); bytes > 0; ++byte, --bytes) {
-    state = (state ^ *byte) * 0x100000001b3;
+  constexpr uint64_t prime = 0x100000001b3;
+  const auto* byte = static_cast<const unsigned char*>(data);
+  for (; bytes >= sizeof(uint64_t); byte += sizeof(uint64_t), bytes -= sizeof(uint64_t)) {
+    uint64_t word = 0;
+    std::memcpy(&word, byte, sizeof word);
+    state = (state ^ word) * prime;
+    state ^= state >> 32;
+  }
+  for (; bytes > 0; ++byte, --bytes) {
+    state = (state ^ *byte) * prime;
     state ^= state >> 32;
   }
   return state;

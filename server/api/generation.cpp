@@ -208,7 +208,7 @@ void continue_later(const std::weak_ptr<ApiState>& weak, const std::shared_ptr<F
 PromptFacts prompt_facts(const Preparation& preparation) {
   PromptFacts facts;
   for (const EncodedPrompt& prompt : preparation.prompts) {
-    facts.tokens += static_cast<int64_t>(prompt.ids.size());
+    facts.tokens.push_back(static_cast<int64_t>(prompt.ids.size()));
     if (preparation.plan.parameters.return_token_ids) facts.ids.push_back(prompt.ids);
   }
   return facts;
@@ -253,7 +253,6 @@ void submit(const std::shared_ptr<ApiState>& state, Preparation& preparation) {
     if ((writer.thinking = limit_of_thinking(*state, plan))) {
       if (writer.parsing.thinking_open) request.thinking_end = writer.thinking;
       writer.max_new = request.max_new;
-      writer.prompt_tokens = static_cast<int64_t>(request.prompt.size());
       writer.engine = around.engine;
       writer.go_on = [weak = std::weak_ptr<ApiState>(state), flow, first = request](std::shared_ptr<ReplyWriter> self,
                                                                                     const std::vector<gguf::TokenId>& answered, int64_t left) {
@@ -273,7 +272,7 @@ void count(Preparation& preparation) {
   Flow& flow = *preparation.flow;
   if (preparation.error) return flow.fail(*preparation.error);
   flow.ended = true;
-  respond_json(*flow.channel, preparation.count_body(prompt_facts(preparation).tokens));
+  respond_json(*flow.channel, preparation.count_body(prompt_facts(preparation).all_tokens()));
 }
 
 // Nothing may escape into the workers' loop.

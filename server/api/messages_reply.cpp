@@ -48,7 +48,7 @@ class MessagesReply final : public ReplyFormat {
     out += "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{";
     append_head(out);
     out += R"(,"content":[],"stop_reason":null,"stop_sequence":null,)";
-    append_counts(out, prompt_.tokens, 0, 0);
+    append_counts(out, prompt_.all_tokens(), 0, 0);
     out += "}}\n\n";
   }
 

@@ -29,6 +29,8 @@ class Reply {
   const std::string& request_id() const { return setup_.flow->request_id; }
   void log(const std::string& line) const;
 
+  // The engine has the prompt of a choice: the ids that it was sent.
+  void sent(size_t choice, const std::vector<gguf::TokenId>& prompt) { setup_.flow->format->set_sent(choice / setup_.choices_per_prompt, prompt); }
   // A stream's next events; a piece without parts only says that a token came. Parts, ids and log probabilities that were written are cleared.
   void write(Piece& piece);
   // The end of a choice with what was not written yet: of a plain answer everything.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,10 +28,11 @@ struct ReplyFacts {
   bool return_token_ids = false;
 };
 
-// Known when the prompt has its ids, before open().
+// Known when the prompts have their ids, before open(). A picture is one of them until its rows are known, which is when the engine gets the prompt.
 struct PromptFacts {
-  int64_t tokens = 0;                            // of all prompts together; pictures count as one until they are encoded
-  std::vector<std::vector<gguf::TokenId>> ids;   // one list a prompt; only with return_token_ids
+  std::vector<int64_t> tokens;                   // by prompt
+  std::vector<std::vector<gguf::TokenId>> ids;   // by prompt; only with return_token_ids
+  int64_t all_tokens() const { return std::accumulate(tokens.begin(), tokens.end(), int64_t{0}); }
 };
 
 struct ReplyTotals {
@@ -50,6 +52,11 @@ class ReplyFormat {
   explicit ReplyFormat(ReplyFacts facts) : facts_(std::move(facts)) {}
   virtual ~ReplyFormat() = default;
   void set_prompt(PromptFacts prompt) { prompt_ = std::move(prompt); }
+  void set_sent(size_t prompt, const std::vector<gguf::TokenId>& ids) {
+    if (prompt >= prompt_.tokens.size() || prompt_.tokens[prompt] == static_cast<int64_t>(ids.size())) return;
+    prompt_.tokens[prompt] = static_cast<int64_t>(ids.size());
+    if (facts_.return_token_ids) prompt_.ids[prompt] = ids;
+  }
 
   // Stream, in this order: open once, when the first token of any choice comes or the reply ends; pieces; for each choice its end; close.
   virtual void open(std::string& out) = 0;

@@ -75,12 +75,14 @@ void ReplyWriter::add_logprobs(const protocol::Token& token) {
   piece_.logprobs.push_back(std::move(entry));
 }
 
-// The room is known only now, and what the engine can do.
-void ReplyWriter::on_started() {
-  if (!setup_.thinking || !parser_ || before_) return;
+// The prompt is known only now, with its pictures' rows; so is the room behind it, and what the engine can do.
+void ReplyWriter::on_started(const std::vector<gguf::TokenId>& prompt) {
+  if (before_) return;
+  setup_.reply->sent(setup_.choice, prompt);
+  if (!setup_.thinking || !parser_) return;
   const EngineStatus engine = setup_.engine();
   if (setup_.parsing.thinking_open && engine.can_grammar) return;  // it was told to end it itself
-  const int64_t room = engine.context > 0 ? engine.context - setup_.prompt_tokens : std::numeric_limits<int64_t>::max();
+  const int64_t room = engine.context > 0 ? engine.context - static_cast<int64_t>(prompt.size()) : std::numeric_limits<int64_t>::max();
   limit_ = setup_.max_new > 0 ? std::min(setup_.max_new, room) : room;
   thinking_budget_ = std::max<int64_t>(limit_ - std::min(setup_.thinking->reserve, limit_ / 2), 1);
   if (setup_.thinking->most > 0) thinking_budget_ = std::min(thinking_budget_, setup_.thinking->most);

@@ -29,14 +29,14 @@ class ReplyWriter final : public std::enable_shared_from_this<ReplyWriter>, priv
     std::shared_ptr<const text::OutputFormat> format = {};  // how thinking and calls are written; null = all text is content
     text::OutputParser::Options parsing = {};
     std::optional<turn::ThinkingEnd> thinking = {};          // how it is ended; nothing = it has no limit
-    int64_t max_new = 0, prompt_tokens = 0;                  // as the first request has them
+    int64_t max_new = 0;                                     // as the first request has it
     std::function<EngineStatus()> engine = {};               // with `thinking`
     // Sends the request again, later, not within this call: with these tokens of the answer behind the prompt, for so many more.
     std::function<void(std::shared_ptr<ReplyWriter>, std::vector<gguf::TokenId>, int64_t)> go_on = {};
   };
   explicit ReplyWriter(Setup setup);
 
-  void on_started();
+  void on_started(const std::vector<gguf::TokenId>& prompt);
   turn::Verdict on_token(const protocol::Token& token);
   void on_end(const turn::Ending& ending);
 
@@ -76,7 +76,7 @@ class ReplyWriter final : public std::enable_shared_from_this<ReplyWriter>, priv
 class ChoiceSink final : public turn::ReplySink {
  public:
   explicit ChoiceSink(std::shared_ptr<ReplyWriter> writer) : writer_(std::move(writer)) {}
-  void on_started() override { writer_->on_started(); }
+  void on_started(const std::vector<gguf::TokenId>& prompt) override { writer_->on_started(prompt); }
   turn::Verdict on_token(const protocol::Token& token) override { return writer_->on_token(token); }
   void on_end(const turn::Ending& ending) override { writer_->on_end(ending); }
 

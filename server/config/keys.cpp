@@ -136,9 +136,9 @@ constexpr Key table[] = {
      .explanation = "All fetched pictures that are held at once."},
 
     {VIGIL_KEY(queue.limit), .min = 1, .max = 1000000, .unit = "requests", .zero = Zero::off,
-     .explanation = "Requests that may wait in the queue; one more gets 429."},
+     .explanation = "Requests that may wait in the queue; one more gets 429. One with pictures is counted with those whose pictures are being encoded."},
     {VIGIL_KEY(queue.wait_s), .min = shortest_s, .max = most_seconds, .unit = "s", .zero = Zero::off,
-     .explanation = "Longest wait in the queue."},
+     .explanation = "Longest wait in the queue, and for the turn of a request's first picture."},
     {VIGIL_KEY(queue.warn_s), .min = shortest_s, .max = most_seconds, .unit = "s", .zero = Zero::off,
      .explanation = "A request that runs longer is logged once; it is never ended for that."},
 

@@ -103,22 +103,29 @@ void Log::write(Level level, std::string_view line) {
 
 ChildLog::ChildLog(Log& log, std::string name, size_t lines_per_s) : log_(log), name_(std::move(name)), lines_per_s_(lines_per_s) {}
 
-ChildLog::~ChildLog() {
-  if (file_ >= 0) ::close(file_);
+Result<LogFile> LogFile::open(const std::string& path) {
+  LogFile file;
+  if (path.empty()) return Result<LogFile>(std::move(file));
+  file.fd_ = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
+  if (file.fd_ < 0) return Error{"cannot open the log file " + path + ": " + std::strerror(errno)};
+  return Result<LogFile>(std::move(file));
+}
+
+LogFile::~LogFile() {
+  if (fd_ >= 0) ::close(fd_);
 }
 
 Result<void> ChildLog::open_file(const std::string& path) {
-  const int file = path.empty() ? -1 : ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
-  if (file < 0 && !path.empty()) return Error{"cannot open the log file " + path + ": " + std::strerror(errno)};
-  if (file_ >= 0) ::close(file_);
-  file_ = file;
+  Result<LogFile> file = LogFile::open(path);
+  if (!file) return Error{file.error()};
+  use(std::move(*file));
   return {};
 }
 
 void ChildLog::write(uint64_t generation, std::string_view bytes, TimePoint now) {
-  if (file_ >= 0) {
+  if (file_.fd() >= 0) {
     while (!bytes.empty()) {
-      const ssize_t written = ::write(file_, bytes.data(), bytes.size());
+      const ssize_t written = ::write(file_.fd(), bytes.data(), bytes.size());
       if (written <= 0) return;  // a full disk must not hold the daemon; the tail is kept for error texts anyway
       bytes.remove_prefix(static_cast<size_t>(written));
     }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "protocol/result.hpp"
 #include "protocol/time.hpp"
@@ -27,14 +28,32 @@ class Log {
   std::unique_ptr<Impl> impl_;
 };
 
+// A file that log lines are appended to, or none.
+class LogFile {
+ public:
+  LogFile() = default;
+  // `path` is created with mode 0640; empty: none. An error names it.
+  static Result<LogFile> open(const std::string& path);
+  LogFile(LogFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  LogFile& operator=(LogFile&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~LogFile();
+  int fd() const { return fd_; }  // -1: none
+
+ private:
+  int fd_ = -1;
+};
+
 // A child's stderr: into a file of its own, or line by line into the log with name and generation, at most `lines_per_s` (the rest is
 // counted and said). Bytes are cut into lines here; a line is shown printable and clipped.
 class ChildLog {
  public:
   ChildLog(Log& log, std::string name, size_t lines_per_s = 50);
-  ~ChildLog();
-  // Appends to `path`, created with mode 0640, or writes into the log again when it is empty. An error names the path and changes nothing.
-  Result<void> open_file(const std::string& path);
+  // Appends to the file, or with none writes into the log again.
+  void use(LogFile file) { file_ = std::move(file); }
+  Result<void> open_file(const std::string& path);  // and uses it; an error changes nothing
   void write(uint64_t generation, std::string_view bytes, TimePoint now);
 
  private:
@@ -45,7 +64,7 @@ class ChildLog {
   size_t lines_per_s_, lines_ = 0, suppressed_ = 0;
   uint64_t generation_ = 0;
   TimePoint second_{};
-  int file_ = -1;
+  LogFile file_;
 };
 
 }  // namespace vigil::observe

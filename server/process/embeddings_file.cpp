@@ -92,12 +92,12 @@ Result<void> check_numbers(int fd, const RecordShape& shape) {
 
 Result<void> append_file(int to, const std::string& path, char* block) {
   const UniqueFd from(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (!from) return Error{"cannot open " + path + ": " + system_words()};
+  if (!from) return Error{"a record cannot be opened: " + system_words()};
   while (true) {
     const ssize_t got = read_whole(from.get(), block, block_bytes);
-    if (got < 0) return Error{"cannot read " + path + ": " + system_words()};
+    if (got < 0) return Error{"a record cannot be read: " + system_words()};
     if (got == 0) return {};
-    if (!write_whole(to, block, static_cast<size_t>(got))) return Error{"cannot write: " + system_words()};
+    if (!write_whole(to, block, static_cast<size_t>(got))) return Error{"their file cannot be written: " + system_words()};
   }
 }
 
@@ -136,7 +136,7 @@ Result<int64_t> check_record(const std::string& path, const RecordShape& promise
 
 Result<void> join_records(const std::vector<std::string>& records, const std::string& path) {
   const UniqueFd to(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!to) return Error{"cannot make " + path + ": " + system_words()};
+  if (!to) return Error{"their file cannot be made: " + system_words()};
   const auto block = std::make_unique<char[]>(block_bytes);
   for (const std::string& record : records) {
     if (auto done = append_file(to.get(), record, block.get()); !done) {

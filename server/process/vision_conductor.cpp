@@ -21,12 +21,12 @@ namespace {
 constexpr int deaths_refused = 2;
 constexpr Duration deaths_remembered = std::chrono::minutes(10);
 
-constexpr double retry_soon_s = 1, retry_later_s = 5;
+constexpr const char* switched_off = "it was switched off (vision.mmproj, vision.exe)";
 
 }  // namespace
 
-VisionConductor::VisionConductor(supervise::ChildLimits limits, int64_t cache_bytes, Hands& hands, PictureFiles& files)
-    : ChildMind(std::move(limits), hands), files_(files), cache_(cache_bytes) {}
+VisionConductor::VisionConductor(VisionLimits limits, Hands& hands, PictureFiles& files)
+    : ChildMind(std::move(limits.child), hands), files_(files), cache_(limits.cache_bytes), queue_wait_(limits.queue_wait) {}
 
 // ---- what the machine decided
 
@@ -39,7 +39,7 @@ void VisionConductor::lost(const effect::Lost& loss) {
   if (current_->step != Step::sent) return;  // its file is still being written, or the record is there already
   const auto key = current_->key;
   const RequestError error = error_for(loss.why, loss.text, current_->shown.part);
-  if (loss.why == Trouble::crashed || loss.why == Trouble::silent) crashes_.remember(current_->shown.hash, deaths_remembered, hands_.now());
+  if (loss.why == Trouble::crashed || loss.why == Trouble::silent) deaths_.remember(current_->shown, deaths_remembered, hands_.now());
   left_by_dying_.push_back(current_->id);
   current_.reset();
   if (key != 0) fail(key, error);
@@ -47,6 +47,7 @@ void VisionConductor::lost(const effect::Lost& loss) {
 
 // What the jobs' state asks for now. Everything here can be asked again without harm.
 void VisionConductor::settle() {
+  count_waiting();
   std::vector<turn::RequestKey> complete, refused;
   for (auto& [key, order] : orders_) {
     if (order.refused) {
@@ -65,6 +66,7 @@ void VisionConductor::settle() {
     const bool alike = std::all_of(all.begin(), all.end(), [&](const Encoded& one) { return one.program == all.front().program; });
     if (!alike && encode_anew(key, order)) continue;  // two programs' rows do not belong into one prompt
     order.joining = true;
+    order.turn_by.reset();
     order.until = file_limit();
     std::vector<std::shared_ptr<const EncodedPicture>> pictures;
     for (const Encoded& one : all) pictures.push_back(one.picture);
@@ -72,6 +74,8 @@ void VisionConductor::settle() {
   }
   if (shutting_down_) {
     fail_unfinished(error_for(Trouble::shutting_down, "the server is shutting down", ""));
+  } else if (off_) {
+    fail_unfinished(error_for(Trouble::unloaded, switched_off, ""));
   } else if (child_.state() == ChildState::backoff) {
     fail_unfinished(error_for(Trouble::crash_loop, child_.reason(), ""));
   } else if (child_.state() == ChildState::ready && !restart_wanted_) {
@@ -79,7 +83,7 @@ void VisionConductor::settle() {
   } else if (child_.state() == ChildState::ready) {
     const bool has_one = current_ && current_->step != Step::storing && current_->step != Step::stored;
     if (!has_one) give(event::Stop{Trouble::unloaded, false});  // who waits gets the next one
-  } else if ((child_.state() == ChildState::unloaded || child_.state() == ChildState::failed) && (!waiting_.empty() || (current_ && current_->step == Step::stored))) {
+  } else if ((child_.state() == ChildState::unloaded || child_.state() == ChildState::failed) && (!turns_.empty() || (current_ && current_->step == Step::stored))) {
     give(event::Start{});
   }
 }
@@ -88,45 +92,77 @@ void VisionConductor::settle() {
 
 void VisionConductor::begin_next() {
   if (current_ && current_->step == Step::stored) return send();
-  while (!current_ && !waiting_.empty()) {
-    const Job job = waiting_.front();
-    waiting_.pop_front();
-    const auto found = orders_.find(job.key);
-    if (found == orders_.end() || found->second.refused) continue;
-    Order& order = found->second;
-    const turn::Picture& picture = order.pictures[job.picture];
-    if (encode_anew(job.key, order)) {
-      enqueue(job);
-    } else if (auto known = cache_.find(picture)) {  // it came while this one waited
-      take(order, job.picture, {std::move(known), program_});
-      if (order.missing == 0) hands_.run_soon();
-    } else if (auto refusal = refusal_of(picture)) {  // the child died of it while this one waited
-      order.refused = std::move(refusal);
-      hands_.run_soon();
-    } else {
-      begin(job, picture);
+  while (!current_) {
+    const auto key = turns_.pop();
+    if (!key) return;
+    Order& order = orders_.at(*key);
+    const std::string client = order.client;
+    bool began = false;
+    if (!order.refused) {  // else it is about to end
+      encode_anew(*key, order);
+      tell_rows(*key);
+      if (orders_.count(*key) != 0) began = take_turn(*key, order);  // else what it has does not fit
+    }
+    if (began && !order.waiting.empty()) turns_.push(client, *key);
+    if (!began) {
+      turns_.give_back(client);
+      hands_.run_soon();  // complete, or refused
     }
   }
 }
 
-void VisionConductor::begin(const Job& job, const turn::Picture& picture) {
-  current_.emplace();
-  static_cast<Job&>(*current_) = job;
-  current_->shown = picture;
-  current_->until = file_limit();
-  files_.store(job.id, picture.bytes);
+bool VisionConductor::take_turn(turn::RequestKey key, Order& order) {
+  while (!order.waiting.empty()) {
+    const size_t n = *order.waiting.begin();
+    order.waiting.erase(n);
+    const turn::Picture& picture = order.pictures[n];
+    if (auto known = cache_.find(picture)) {  // it came while this one waited
+      take(order, n, {std::move(known), program_});
+    } else if (auto refusal = refusal_of(picture)) {  // the child died of it while this one waited
+      order.refused = std::move(refusal);
+      order.waiting.clear();
+    } else {
+      order.turn_by.reset();
+      current_.emplace();
+      static_cast<Job&>(*current_) = {next_job_++, key, n};
+      current_->shown = picture;
+      current_->until = file_limit();
+      files_.store(current_->id, picture.bytes);
+      return true;
+    }
+  }
+  return false;
 }
 
-void VisionConductor::enqueue(const Job& job) {
-  const auto place = std::find_if(waiting_.begin(), waiting_.end(), [&](const Job& other) {
-    return other.key > job.key || (other.key == job.key && other.picture > job.picture);
-  });
-  waiting_.insert(place, job);
+void VisionConductor::wait(turn::RequestKey key, Order& order, size_t picture) {
+  if (order.waiting.empty()) turns_.push(order.client, key);
+  order.waiting.insert(picture);
 }
 
 void VisionConductor::take(Order& order, size_t picture, Encoded encoded) {
   order.encoded[picture] = std::move(encoded);
   --order.missing;
+}
+
+void VisionConductor::tell_rows(turn::RequestKey key) {
+  int64_t pictures = 0, rows = 0;
+  for (const Encoded& one : orders_.at(key).encoded) {
+    if (!one.picture) continue;
+    ++pictures;
+    rows += one.picture->rows;
+  }
+  desk_->encoded_some(key, pictures, rows, hands_.now());
+}
+
+void VisionConductor::count_waiting() {
+  const TimePoint now = hands_.now();
+  if (child_.state() != ChildState::ready) {
+    if (!unready_since_) unready_since_ = now;
+  } else if (const auto since = std::exchange(unready_since_, std::nullopt)) {
+    for (auto& [key, order] : orders_) {
+      if (order.turn_by) *order.turn_by += now - std::max(*since, order.came);
+    }
+  }
 }
 
 bool VisionConductor::encode_anew(turn::RequestKey key, Order& order) {
@@ -135,7 +171,7 @@ bool VisionConductor::encode_anew(turn::RequestKey key, Order& order) {
     if (!order.encoded[i].picture || order.encoded[i].program == program_) continue;
     order.encoded[i] = {};
     ++order.missing;
-    enqueue({next_job_++, key, i});
+    wait(key, order, i);
     any = true;
   }
   return any;
@@ -255,15 +291,6 @@ void VisionConductor::joined(turn::RequestKey key, const Result<std::shared_ptr<
   run();
 }
 
-void VisionConductor::refuse(const std::string& detail) {
-  const auto key = current_->key;
-  const RequestError error{ErrorCode::image_invalid,
-                           current_->shown.part + " could not be read: " + current_->refusal + (detail.empty() ? "" : " (" + detail + ")"),
-                           current_->shown.part, retry_soon_s};
-  end_current();
-  if (key != 0) fail(key, error);
-}
-
 void VisionConductor::end_current() {
   files_.discard(current_->id);
   current_.reset();
@@ -283,38 +310,6 @@ void VisionConductor::fail_unfinished(const RequestError& error) {
     if (order.missing > 0) keys.push_back(key);
   }
   for (const auto key : keys) fail(key, error);
-}
-
-RequestError VisionConductor::error_for(Trouble why, const std::string& text, const std::string& part) const {
-  RequestError error{ErrorCode::vision_unavailable, "", "", retry_soon_s};
-  const std::string during = part.empty() ? "" : " while it encoded " + part;
-  switch (why) {
-    case Trouble::not_ready:
-    case Trouble::start_failed:
-      error.message = "the vision child " + text;
-      if (why == Trouble::not_ready) error.retry_after_s = retry_later_s;
-      break;
-    case Trouble::silent:
-    case Trouble::stalled:
-    case Trouble::cancel_unanswered:
-      error.message = "the vision child was silent" + during + ": " + text;
-      break;
-    case Trouble::crashed:
-      error.message = "the vision child died" + during + ": " + text;
-      break;
-    case Trouble::unloaded:
-      error.message = "the vision child was stopped" + during + ": " + text;
-      break;
-    case Trouble::shutting_down:
-      error = {ErrorCode::shutting_down, text, "", retry_later_s};
-      break;
-    case Trouble::crash_loop:
-      error.message = "the vision child failed several times in a row and is not started again before its back-off is over "
-                      "(engine.backoff_first_ms, engine.backoff_max_s); last reason: " + text;
-      error.retry_after_s = std::max(retry_soon_s, seconds(child_.retry_in(hands_.now())));
-      break;
-  }
-  return error;
 }
 
 void VisionConductor::stray(std::string_view text) {
@@ -338,9 +333,17 @@ void VisionConductor::unload(Trouble why, bool at_once) {
   run();
 }
 
-void VisionConductor::set_limits(const supervise::ChildLimits& limits, int64_t cache_bytes) {
-  cache_.set_limit(cache_bytes);
-  give(event::Limits{limits});
+void VisionConductor::switch_off() {
+  off_ = true;
+  fail_unfinished(error_for(Trouble::unloaded, switched_off, ""));
+  give(event::Stop{Trouble::unloaded, false});
+  run();
+}
+
+void VisionConductor::set_limits(const VisionLimits& limits) {
+  cache_.set_limit(limits.cache_bytes);
+  queue_wait_ = limits.queue_wait;
+  give(event::Limits{limits.child});
   run();
 }
 
@@ -353,20 +356,29 @@ void VisionConductor::settings_changed() {
 
 void VisionConductor::encode(turn::RequestKey key, const std::vector<turn::Picture>& pictures) {
   Order& order = orders_[key];
+  order.client = desk_->client_of(key);
   order.pictures = pictures;
   order.encoded.resize(pictures.size());
+  order.came = hands_.now();
+  if (queue_wait_ > Duration::zero()) order.turn_by = order.came + queue_wait_;
   for (size_t i = 0; i < pictures.size(); ++i) {
     order.encoded[i] = {cache_.find(pictures[i]), program_};
     if (order.encoded[i].picture || order.refused) continue;
     order.refused = refusal_of(pictures[i]);
     ++order.missing;
-    waiting_.push_back({next_job_++, key, i});
+    wait(key, order, i);
   }
   hands_.run_soon();
 }
 
+size_t VisionConductor::waiting() const {
+  size_t all = 0;
+  for (const auto& [key, order] : orders_) all += order.waiting.size();
+  return all;
+}
+
 std::optional<RequestError> VisionConductor::refusal_of(const turn::Picture& picture) const {
-  if (!crashes_.refuses(picture.hash, deaths_refused, deaths_remembered, hands_.now())) return std::nullopt;
+  if (!deaths_.refuses(picture, deaths_refused, deaths_remembered, hands_.now())) return std::nullopt;
   return RequestError{ErrorCode::image_invalid,
                       picture.part + " is refused for some minutes: the vision child died " + std::to_string(deaths_refused) +
                           " times while it encoded this very picture.",
@@ -375,7 +387,7 @@ std::optional<RequestError> VisionConductor::refusal_of(const turn::Picture& pic
 
 void VisionConductor::abandon(turn::RequestKey key) {
   orders_.erase(key);
-  std::erase_if(waiting_, [key](const Job& job) { return job.key == key; });
+  turns_.remove(key);
   if (!current_ || current_->key != key) return;
   current_->key = 0;
   // What the child was sent is drained under vision.encode_s; a file that it does not know of goes at once.
@@ -406,7 +418,10 @@ std::optional<TimePoint> VisionConductor::deadline() const {
     if (at) first = first ? std::min(*first, *at) : *at;
   };
   if (current_) consider(current_->until);
-  for (const auto& [key, order] : orders_) consider(order.until);
+  for (const auto& [key, order] : orders_) {
+    consider(order.until);
+    if (!unready_since_) consider(order.turn_by);
+  }
   return first;
 }
 
@@ -439,6 +454,14 @@ void VisionConductor::due() {
   }
   for (const auto key : late) {
     fail(key, {ErrorCode::vision_unavailable, "the embeddings of the pictures could not be written within " + limit, "", retry_later_s});
+  }
+  std::vector<turn::RequestKey> passed_over;
+  for (const auto& [key, order] : orders_) {
+    if (!unready_since_ && order.turn_by && *order.turn_by <= now) passed_over.push_back(key);
+  }
+  for (const auto key : passed_over) {
+    fail(key, {ErrorCode::queue_timeout, "the request's pictures waited for their turn longer than queue.wait_s allows (" +
+                                             std::to_string(static_cast<int64_t>(seconds(queue_wait_))) + " s)", "", retry_later_s});
   }
   run();
   judge_if_due();

@@ -1,13 +1,13 @@
 // The pure half of the vision child's driver: joins one supervise::Child, the pictures that requests wait for, and the desk. Pictures are
-// encoded in the order in which they came, one at a time: its file is written, the child is sent ENC, its record is read. No Asio, no clock,
+// encoded one at a time, round-robin over clients and a client's requests: its file is written, the child is sent ENC, its record is read. No Asio, no clock,
 // no files: the simulation can run this very code. The impure half is vision_driver.cpp.
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,7 +17,7 @@
 #include "server/process/picture_cache.hpp"
 #include "server/supervise/child.hpp"
 #include "server/turn/desk.hpp"
-#include "server/turn/memory.hpp"
+#include "server/turn/queue.hpp"
 
 namespace vigil::process {
 
@@ -33,16 +33,23 @@ class PictureFiles {
   virtual void join(turn::RequestKey key, std::vector<std::shared_ptr<const EncodedPicture>> pictures) = 0;  // then joined()
 };
 
+struct VisionLimits {
+  supervise::ChildLimits child;                                // ready, silence (vision.encode_s), stop and the back-off; texts name them after its name and silence_key
+  int64_t cache_bytes = 0;                                     // vision.cache_bytes
+  Duration queue_wait{};                                       // queue.wait_s: until a request's first picture has its turn; 0 = no limit
+};
+
 class VisionConductor final : public turn::EncoderPort, public ChildMind {
  public:
-  // Of the limits: ready, silence (vision.encode_s), stop and the back-off. Texts name them after `limits.name` and `limits.silence_key`.
-  VisionConductor(supervise::ChildLimits limits, int64_t cache_bytes, Hands& hands, PictureFiles& files);
+  VisionConductor(VisionLimits limits, Hands& hands, PictureFiles& files);
   void attach(turn::Desk& desk) { desk_ = &desk; }
 
   // ---- what the daemon orders
   void load();
   void unload(supervise::Trouble why, bool at_once);  // ends every request that waits for a picture; over when child().state() is unloaded
-  void set_limits(const supervise::ChildLimits& limits, int64_t cache_bytes);
+  void switch_off();                                   // by the configuration: unload, and no picture starts it again
+  void switch_on() { off_ = false; }
+  void set_limits(const VisionLimits& limits);
   void settings_changed();                             // the next start will be another program: it comes as soon as no picture is with this one
 
   // ---- what became of files
@@ -61,7 +68,7 @@ class VisionConductor final : public turn::EncoderPort, public ChildMind {
   void encode(turn::RequestKey key, const std::vector<turn::Picture>& pictures) override;
   void abandon(turn::RequestKey key) override;
 
-  size_t waiting() const { return waiting_.size(); }           // pictures whose turn has not come
+  size_t waiting() const;                                      // pictures whose turn has not come
   size_t orders() const { return orders_.size(); }             // requests that wait for theirs
 
  private:
@@ -70,9 +77,13 @@ class VisionConductor final : public turn::EncoderPort, public ChildMind {
     uint64_t program = 0;                                      // whose work it is
   };
   struct Order {                                               // one request
+    std::string client;
     std::vector<turn::Picture> pictures;
     std::vector<Encoded> encoded;
+    std::set<size_t> waiting;                                  // pictures whose turn has not come; while there are any, the request is in turns_
     size_t missing = 0;
+    TimePoint came{};
+    std::optional<TimePoint> turn_by;                          // queue.wait_s; none once its first turn has come. Runs only while a child is ready
     bool joining = false;
     std::optional<turn::RequestError> refused;                 // at once, by what is known of its pictures
     std::optional<TimePoint> until;                            // while joining
@@ -99,10 +110,12 @@ class VisionConductor final : public turn::EncoderPort, public ChildMind {
   void lost(const supervise::effect::Lost& lost) override;
   void settle() override;                                      // brings jobs on; everything here can be asked again without harm
   void begin_next();
-  void begin(const Job& job, const turn::Picture& picture);
-  void enqueue(const Job& job);                                // in the order in which requests, and their pictures, came
+  bool take_turn(turn::RequestKey key, Order& order);          // false when it has no picture for the child after all
+  void wait(turn::RequestKey key, Order& order, size_t picture);
   void take(Order& order, size_t picture, Encoded encoded);
+  void tell_rows(turn::RequestKey key);                        // its desk may know by them that the rest is in vain
   bool encode_anew(turn::RequestKey key, Order& order);        // what an older program has encoded; false when there is nothing of it
+  void count_waiting();                                        // queue.wait_s stands still while no child is ready: a load has limits of its own
   std::optional<turn::RequestError> refusal_of(const turn::Picture& picture) const;
   void send();
   void line(const protocol::VisionEvent& event, std::string_view text);
@@ -113,15 +126,18 @@ class VisionConductor final : public turn::EncoderPort, public ChildMind {
   void fail_unfinished(const turn::RequestError& error);       // every request that still needs the child
   void stray(std::string_view line);
   std::optional<TimePoint> file_limit() const;
+  static constexpr double retry_soon_s = 1, retry_later_s = 5;
   turn::RequestError error_for(supervise::Trouble why, const std::string& text, const std::string& part) const;
 
   PictureFiles& files_;
   turn::Desk* desk_ = nullptr;
   PictureCache cache_;
-  turn::CrashMemory crashes_;                                  // by the pictures' hashes
-  bool shutting_down_ = false, restart_wanted_ = false;
+  PictureDeaths deaths_;
+  Duration queue_wait_{};
+  bool shutting_down_ = false, restart_wanted_ = false, off_ = false;
   std::map<turn::RequestKey, Order> orders_;
-  std::deque<Job> waiting_;
+  turn::FairQueue turns_;                                      // requests with pictures that wait
+  std::optional<TimePoint> unready_since_ = TimePoint{};       // none while a child is ready
   std::optional<Current> current_;
   std::vector<JobId> left_by_dying_;                           // their files go when the child can write no more
   JobId next_job_ = 1;

@@ -11,14 +11,13 @@
 #include <utility>
 
 #include "server/process/file_worker.hpp"
-#include "server/process/vision_conductor.hpp"
 
 namespace vigil::process {
 namespace {
 
 Result<void> write_file(const std::string& path, const std::string& bytes) {
   const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  const auto failed = [&] { return Error{"cannot write " + path + ": " + std::strerror(errno)}; };
+  const auto failed = [&] { return Error{"its file cannot be written: " + std::string(std::strerror(errno))}; };  // clients read it: no path
   if (!file) return failed();
   size_t written = 0;
   while (written < bytes.size()) {
@@ -77,10 +76,9 @@ Embeddings join(const std::vector<std::shared_ptr<const EncodedPicture>>& pictur
 }  // namespace
 
 struct VisionDriver::Impl final : PictureFiles {
-  Impl(boost::asio::io_context& io, DriverOptions settings, supervise::ChildLimits limits, int64_t cache_bytes, PictureFolder private_folder,
-       DriverObserver observer)
+  Impl(boost::asio::io_context& io, DriverOptions settings, VisionLimits limits, PictureFolder private_folder, DriverObserver observer)
       : options(std::move(settings)), folder(std::move(private_folder)), worker(io), host(io, options, std::move(observer), conductor),
-        conductor(std::move(limits), cache_bytes, host, *this) {}
+        conductor(std::move(limits), host, *this) {}
 
   DriverOptions options;  // the last ones given
   PictureFolder folder;
@@ -134,9 +132,8 @@ struct VisionDriver::Impl final : PictureFiles {
   }
 };
 
-VisionDriver::VisionDriver(boost::asio::io_context& io, DriverOptions options, supervise::ChildLimits limits, int64_t cache_bytes,
-                           PictureFolder folder, DriverObserver observer)
-    : impl_(std::make_unique<Impl>(io, std::move(options), std::move(limits), cache_bytes, std::move(folder), std::move(observer))) {}
+VisionDriver::VisionDriver(boost::asio::io_context& io, DriverOptions options, VisionLimits limits, PictureFolder folder, DriverObserver observer)
+    : impl_(std::make_unique<Impl>(io, std::move(options), std::move(limits), std::move(folder), std::move(observer))) {}
 
 VisionDriver::~VisionDriver() = default;
 
@@ -151,8 +148,13 @@ void VisionDriver::stop(supervise::Trouble why, bool at_once, std::function<void
   impl_->host.when_gone(std::move(done));
 }
 
-void VisionDriver::set_limits(const supervise::ChildLimits& limits, int64_t cache_bytes) {
-  impl_->host.order([&] { impl_->conductor.set_limits(limits, cache_bytes); });
+void VisionDriver::switch_off() {
+  impl_->host.order([this] { impl_->conductor.switch_off(); });
+}
+void VisionDriver::switch_on() { impl_->conductor.switch_on(); }
+
+void VisionDriver::set_limits(const VisionLimits& limits) {
+  impl_->host.order([&] { impl_->conductor.set_limits(limits); });
 }
 
 void VisionDriver::set_options(DriverOptions options) {

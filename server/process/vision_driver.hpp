@@ -8,6 +8,7 @@
 
 #include "server/process/child_host.hpp"
 #include "server/process/picture_folder.hpp"
+#include "server/process/vision_conductor.hpp"
 #include "server/supervise/child.hpp"
 #include "server/turn/desk.hpp"
 
@@ -15,16 +16,17 @@ namespace vigil::process {
 
 class VisionDriver final : public turn::EncoderPort {
  public:
-  // `options.name` is "vision", in texts and in the marker. cache_bytes: vision.cache_bytes.
-  VisionDriver(boost::asio::io_context& io, DriverOptions options, supervise::ChildLimits limits, int64_t cache_bytes, PictureFolder folder,
-               DriverObserver observer);
+  // `options.name` is "vision", in texts and in the marker.
+  VisionDriver(boost::asio::io_context& io, DriverOptions options, VisionLimits limits, PictureFolder folder, DriverObserver observer);
   ~VisionDriver() override;                 // kills what is left without waiting; the folder goes
 
   void attach(turn::Desk& desk);            // before anything else
   void load();                              // start now
   // Requests that wait for a picture end at once; done when the tree is gone.
   void stop(supervise::Trouble why, bool at_once, std::function<void()> done);
-  void set_limits(const supervise::ChildLimits& limits, int64_t cache_bytes);
+  void switch_off();                        // stops it, and no picture starts it again before switch_on()
+  void switch_on();
+  void set_limits(const VisionLimits& limits);
   void set_options(DriverOptions options);  // others than now: hold as soon as no picture is with the child
 
   // turn::EncoderPort

@@ -8,12 +8,12 @@
 
 namespace vigil::turn {
 
-namespace {
-
-std::string context_message(int64_t prompt, int64_t context) {
-  return "the prompt has " + std::to_string(prompt) + " tokens, and the context holds " + std::to_string(context) +
+std::string context_message(const std::string& prompt, int64_t context) {
+  return "the prompt has " + prompt + " tokens, and the context holds " + std::to_string(context) +
          " (engine.context) of which at least one is needed for the answer; shorten the prompt";
 }
+
+namespace {
 
 bool is_waiting(Phase phase) { return phase == Phase::queued || phase == Phase::loading; }
 
@@ -27,17 +27,6 @@ RequestError crash_loop(const EngineView& engine) {
 RequestError unloaded() { return {ErrorCode::engine_unloaded, "the engine is being unloaded (/v1/unload)", "", 1}; }
 
 RequestError model_changed() { return {ErrorCode::engine_unloaded, "the model was changed while the request waited; send it again", "", 1}; }
-
-// Each image token becomes as many as its picture has rows.
-void repeat_image_tokens(Request& request) {
-  std::vector<TokenId> ids;
-  size_t picture = 0;
-  for (const TokenId id : request.prompt) {
-    const bool marks = id == request.image_token && picture < request.embeddings->rows.size();
-    ids.insert(ids.end(), marks ? static_cast<size_t>(request.embeddings->rows[picture++]) : 1, id);
-  }
-  request.prompt = std::move(ids);
-}
 
 }  // namespace
 
@@ -101,10 +90,11 @@ std::optional<RequestError> Desk::refused(const Request& request, TimePoint now)
   }
   if (!request.pictures.empty()) {
     if (!encoder_) return RequestError{ErrorCode::image_invalid, "this server takes no pictures (vision.mmproj)", request.pictures.front().part, 1};
-    if (limits_.queue_limit != 0 && encoding_ >= limits_.queue_limit) {
+    // Those whose pictures are being encoded will be queued next. A text is not refused for them: pictures hold up no text.
+    if (limits_.queue_limit != 0 && encoding_ + queued_.size() >= limits_.queue_limit) {
       return RequestError{ErrorCode::queue_full,
-                          std::to_string(encoding_) + " requests wait for their pictures to be encoded, and queue.limit is " +
-                              std::to_string(limits_.queue_limit) + "; try again later",
+                          std::to_string(queued_.size()) + " requests are waiting already and " + std::to_string(encoding_) +
+                              " for their pictures to be encoded, and queue.limit is " + std::to_string(limits_.queue_limit) + "; try again later",
                           "", 1};
     }
   }
@@ -123,7 +113,7 @@ std::optional<RequestError> Desk::refused(const Request& request, TimePoint now)
 std::optional<RequestError> Desk::unfit(const Request& request) const {
   const auto prompt = static_cast<int64_t>(request.prompt.size());
   if (engine_.context > 0 && prompt >= engine_.context + (request.embed ? 1 : 0)) {
-    return RequestError{ErrorCode::context_length_exceeded, context_message(prompt, engine_.context), "", 1};
+    return RequestError{ErrorCode::context_length_exceeded, context_message(std::to_string(prompt), engine_.context), "", 1};
   }
   if (request.embed && !engine_.can_embed) {
     return RequestError{ErrorCode::invalid_request, "this engine gives no embeddings (its READY does not carry the word embeddings)", "model", 1};
@@ -255,28 +245,6 @@ void Desk::begin_unload(TimePoint now) {
   end_waiting(Phase::queued, unloaded(), now);
 }
 
-// ---- the encoder of pictures
-
-void Desk::encoded(RequestKey key, std::shared_ptr<const Embeddings> embeddings, TimePoint now) {
-  Open* open = find(key);
-  if (!open || open->phase != Phase::encoding) return;
-  open->request.embeddings = std::move(embeddings);
-  open->request.pictures.clear();  // nobody needs their bytes any more
-  repeat_image_tokens(open->request);
-  if (engine_.phase == EnginePhase::ready) {
-    if (auto error = unfit(open->request)) return encode_failed(key, *error, now);
-  }
-  enqueue(*open, now);
-}
-
-void Desk::encode_failed(RequestKey key, const RequestError& error, TimePoint now) {
-  Open* open = find(key);
-  if (!open || open->phase != Phase::encoding) return;
-  Ending ending;
-  ending.how = Failed{error};
-  end(key, std::move(ending), now);
-}
-
 // ---- turns
 
 bool Desk::engine_free() const {
@@ -338,7 +306,7 @@ void Desk::start(Open& open, TimePoint now) {
   const LeaseId id = lease->id;
   leases_.emplace(id, std::move(lease));
   port_.start(id, open.request, open.max_new);
-  open.sink->on_started();
+  open.sink->on_started(open.request.prompt);
 }
 
 void Desk::set_phase(Open& open, Phase phase, TimePoint now) {

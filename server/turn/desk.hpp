@@ -21,7 +21,7 @@
 namespace vigil::turn {
 
 struct DeskLimits {
-  size_t queue_limit = 64;             // queue.limit, requests in phase queued; 0 = no limit
+  size_t queue_limit = 64;             // queue.limit, requests in phase queued; for one with pictures those in phase encoding too; 0 = no limit
   Duration queue_wait{};               // queue.wait_s; 0 = no limit
   Duration queue_warn{};               // queue.warn_s; 0 = never
   Duration slow_reader_wait{};         // http.write_s
@@ -87,7 +87,10 @@ class Desk {
 
   // ---- the encoder of pictures
   void encoded(RequestKey key, std::shared_ptr<const Embeddings> embeddings, TimePoint now);
+  // So many of its pictures have so many rows: a request that cannot fit any more ends here, before the rest is encoded.
+  void encoded_some(RequestKey key, int64_t pictures, int64_t rows, TimePoint now);
   void encode_failed(RequestKey key, const RequestError& error, TimePoint now);
+  std::string client_of(RequestKey key) const;               // whose turn it is; empty when the request is over
 
   // ---- time and the end
   std::optional<TimePoint> deadline() const;

@@ -1,4 +1,4 @@
-// What the desk holds: open requests and leases. Private to desk.cpp and leases.cpp.
+// What the desk holds: open requests and leases. Private to desk.cpp, desk_pictures.cpp and leases.cpp.
 #pragma once
 
 #include <memory>
@@ -7,6 +7,8 @@
 #include "server/turn/desk.hpp"
 
 namespace vigil::turn {
+
+std::string context_message(const std::string& prompt, int64_t context);  // for a prompt of so many tokens that does not fit
 
 struct Desk::Open {
   RequestKey key = 0;

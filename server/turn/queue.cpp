@@ -32,6 +32,11 @@ std::optional<uint64_t> FairQueue::pop() {
   return key;
 }
 
+void FairQueue::give_back(const std::string& client) {
+  const auto named = by_name_.find(client);
+  if (named != by_name_.end()) round_.splice(round_.begin(), round_, named->second);
+}
+
 bool FairQueue::remove(uint64_t key) {
   const auto place = where_.find(key);
   if (place == where_.end()) return false;

@@ -15,6 +15,7 @@ class FairQueue {
   void push(const std::string& client, uint64_t key);
   std::optional<uint64_t> front() const;     // the next in turn, without taking it
   std::optional<uint64_t> pop();             // takes it; its client goes to the end of the round
+  void give_back(const std::string& client); // its last turn was none after all: it is first again, if it still waits
   bool remove(uint64_t key);                 // a request that left; false when it is not here
   size_t size() const { return where_.size(); }
   bool empty() const { return where_.empty(); }

@@ -98,7 +98,7 @@ enum class Verdict : uint8_t { more, stop, length };  // stop: a stop string was
 class ReplySink {
  public:
   virtual ~ReplySink() = default;
-  virtual void on_started() {}                                     // the engine has the request
+  virtual void on_started(const std::vector<TokenId>& /*prompt*/) {}  // the engine has the request, with these ids: a picture's stand once for each row
   virtual void on_prompt_progress(int64_t /*read*/, int64_t /*total*/) {}
   virtual Verdict on_token(const protocol::Token& token) = 0;      // never an end id; never after a verdict other than `more`
   virtual bool on_vector(const protocol::VectorPart& /*part*/) { return false; }  // false: it does not fit, and the request fails

@@ -72,6 +72,31 @@ def sees(case):
     check((seen["state"], seen["generation"]) == ("ready", 1), "one vision child for all", seen)
 
 
+@test("the_bundled_eyes_rows_count_in_every_dialect", limit_s=120)
+def counted(case):
+    """16 rows a picture: usage, the ids that are given back and the first event of a message are those of the prompt that was sent."""
+    daemon = case.daemon(None, config={"model": ""}, engine={"stop_s": 5})
+
+    def post(path, **body):
+        reply = daemon.request("POST", path, json.dumps({"temperature": 0, **body}).encode()).wait_end(60 * SCALE)
+        check(reply.status == 200, "200", reply.status, bytes(reply.body)[:500])
+        return [json.loads(line[6:]) for line in bytes(reply.body).decode().split("\n") if line.startswith("data: {")] if body.get("stream") else reply.json()
+    messages = with_picture("What is in the picture?")
+    text, picture = messages[0]["content"]
+    whole = post("/v1/chat/completions", messages=messages, max_tokens=4, return_token_ids=True)
+    ids, tokens = whole["prompt_token_ids"], whole["usage"]["prompt_tokens"]
+    check(len(ids) == tokens and max(ids.count(one) for one in set(ids)) == 16, "the ids that were sent", ids, tokens)
+    streamed = post("/v1/chat/completions", messages=messages, max_tokens=4, return_token_ids=True, stream=True)
+    check(streamed[0]["prompt_token_ids"] == ids, "in a stream too", streamed[0])
+    url = picture["image_url"]["url"]
+    source = {"type": "base64", "media_type": "image/png", "data": url.split(",")[1]}
+    events = post("/v1/messages", messages=[{"role": "user", "content": [text, {"type": "image", "source": source}]}], max_tokens=4, stream=True)
+    check(events[0]["message"]["usage"]["input_tokens"] == tokens, "a message's first event", events[0])
+    parts = [{"type": "input_text", "text": text["text"]}, {"type": "input_image", "image_url": url}]
+    response = post("/v1/responses", input=[{"role": "user", "content": parts}], max_output_tokens=16)
+    check(response["usage"]["input_tokens"] == tokens, "a response", response["usage"])
+
+
 @test("the_bundled_projector_is_for_the_bundled_model_alone", limit_s=60)
 def alone(case):
     """A model that the user names gets no projector unasked, nor does an engine of his own."""

@@ -277,41 +277,27 @@ def killer(case):
     eyes.end()
 
 
-@test("reload_switches_pictures_on_and_off")
-def reload(case):
-    eyes = Eyes(case, exe=None, wait=None)
-    daemon, settings = eyes.daemon, eyes.daemon.config.pop("vision")
-    daemon.put("fake_vision.py", "vision")
-    daemon.write_config()
-    daemon.start()
-
-    def reload(vision):
-        daemon.config["vision"] = vision
-        daemon.write_config()
-        daemon.signal(signal.SIGHUP)
-    check_error(eyes.chat(b"cat").wait_end(5 * SCALE), 400, "image_invalid", "takes no images")
-    reload(settings)
-    eyes.await_state("unloaded")
-    eyes.answered(eyes.chat(b"cat"))
-    pid = eyes.status()["pid"]
-    reload({**settings, "image_bytes": 2})
-    await_until(lambda: eyes.chat(b"cat").wait_end(5 * SCALE).status == 400, 5 * SCALE, "a limit holds for new requests")
-    reload({**settings, "args": ["another"], "encode_s": 1})
-    eyes.await_state("unloaded")  # stopped since nothing is with it
-    eyes.script(jobs=[[["silent"]]])
-    check_error(eyes.chat(b"cat").wait_end(5 * SCALE), 503, "vision_unavailable", "1 s (vision.encode_s)")
-    check(json.loads(eyes.log("args")[-1]) == ["another"] and eyes.status()["pid"] != pid, "the next start has the new arguments", eyes.log("args"))
-    reload({**settings, "exe": "./nowhere"})
-    await_until(lambda: "nowhere" in daemon.stderr(), 5 * SCALE, "a program that is not there is logged")
+@test("pictures_wait_for_their_turn_no_longer_than_queue_wait_s")
+def wait_limit(case):
+    eyes = Eyes(case, config={"queue": {"wait_s": 1}}, script={"jobs": [[["silent"]]]})
+    first = eyes.chat(b"cat")
+    eyes.await_encs(1)
+    check_error(eyes.chat(b"dog").wait_end(5 * SCALE), 503, "queue_timeout", "queue.wait_s", "pictures")
+    check(eyes.daemon.status()["requests"]["running"] == 0 and len(eyes.daemon.status()["active"]) == 1, "the first has had its turn", eyes.daemon.status())
+    first.close()
     eyes.script()
-    await_until(lambda: eyes.chat(b"dog").wait_end(5 * SCALE).status == 200, 5 * SCALE, "and changes nothing")
-    reload({})
-    eyes.await_state("absent")
-    await_until(lambda: not eyes.children(), 5 * SCALE, "its child is stopped", 0.02)
-    check_error(eyes.chat(b"cat").wait_end(5 * SCALE), 400, "image_invalid", "takes no images")
-    reload(settings)
-    eyes.await_state("unloaded")
+    os.kill(eyes.status()["pid"], signal.SIGKILL)
     eyes.well()
+    eyes.end()
+
+
+@test("vision_err_that_is_not_the_pictures_fault")
+def own_fault(case):
+    eyes = Eyes(case, script={"jobs": [["ERR unavailable: its embeddings cannot be written: No space left on device"], [["encode"]]]})
+    error = check_error(eyes.chat(b"cat").wait_end(5 * SCALE), 503, "vision_unavailable", "messages[0].content[1]", "No space left on device")
+    check(not error.get("param") and "unavailable:" not in error["message"], "nobody's part", error)
+    eyes.answered(eyes.chat(b"cat"))
+    check(eyes.status()["generation"] == 1, "the same child", eyes.status())
     eyes.end()
 
 

@@ -90,6 +90,10 @@ void Oracle::submitted(Call& call) {
   }
   if (!code && unload_pending_) fail(name(call) + " was let in although the engine is being unloaded");
   if (!code && closed_) fail(name(call) + " was let in although the daemon shuts down");
+  // A request with pictures is counted with those whose pictures are being encoded, whatever its engine does.
+  if (!code && call.open() && call.encoding && desk_limits_.queue_limit != 0 && queued_at_submit_ >= desk_limits_.queue_limit) {
+    fail(name(call) + " was let in although queue.limit was reached by pictures");
+  }
   if (!code && call.waiting() && !call.encoding && state_ == ChildState::ready && desk_limits_.queue_limit != 0 && queued_at_submit_ >= desk_limits_.queue_limit) {
     fail(name(call) + " was let in although queue.limit was reached");
   }
@@ -213,7 +217,8 @@ void Oracle::justify(const Call& call, const turn::Failed& failed) const {
     case ErrorCode::vision_unavailable:
     case ErrorCode::image_invalid: just = call.encoding; break;
     case ErrorCode::queue_timeout: {
-      just = !call.started && call.queued && clock_.now() - call.queued->since.at + milliseconds(200) >= call.queued->least;
+      just = call.encoding ||  // the vision child's judge knows (vision_oracle.cpp)
+             (!call.started && call.queued && clock_.now() - call.queued->since.at + milliseconds(200) >= call.queued->least);
       break;
     }
     case ErrorCode::context_length_exceeded: just = call.prompt >= 4096; break;

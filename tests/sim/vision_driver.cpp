@@ -3,10 +3,10 @@
 
 namespace vigil::sim {
 
-VisionDriver::VisionDriver(Scheduler& clock, Random& dice, FaultPlan& plan, World world, const supervise::ChildLimits& limits, int64_t cache_bytes)
+VisionDriver::VisionDriver(Scheduler& clock, Random& dice, FaultPlan& plan, World world, const process::VisionLimits& limits)
     : clock_(clock), dice_(dice), world_(std::move(world)), oracle_(clock, world_.host.violation, world_.encoded),
       disk_(clock, dice, plan, oracle_, around_disk()), host_(clock, dice, plan, oracle_, *this, world_.host, conductor_),
-      conductor_(limits, cache_bytes, host_, disk_) {
+      conductor_(limits, host_, disk_) {
   oracle_.limits(limits);
   disk_.attach(conductor_);
 }
@@ -37,9 +37,9 @@ void VisionDriver::unload(supervise::Trouble why, bool at_once) {
   host_.order([&] { conductor_.unload(why, at_once); });
 }
 
-void VisionDriver::set_limits(const supervise::ChildLimits& limits, int64_t cache_bytes) {
+void VisionDriver::set_limits(const process::VisionLimits& limits) {
   oracle_.limits(limits);
-  host_.order([&] { conductor_.set_limits(limits, cache_bytes); });
+  host_.order([&] { conductor_.set_limits(limits); });
 }
 
 void VisionDriver::change_program() {
@@ -65,7 +65,7 @@ VisionOracle::Seen VisionDriver::seen() const { return {conductor_.orders(), con
 void VisionDriver::encode(turn::RequestKey key, const std::vector<turn::Picture>& pictures) {
   const auto call = world_.asking();
   if (!call) return world_.host.violation("pictures of nobody are encoded");
-  oracle_.asked(key, *call, pictures);
+  oracle_.asked(key, *call, desk_->client_of(key), pictures);
   conductor_.encode(key, pictures);
 }
 

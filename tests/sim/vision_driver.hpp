@@ -25,17 +25,20 @@ class VisionDriver final : public turn::EncoderPort, private Role {
     VisionOracle::Told encoded;
     bool joins = true;                                  // false: no picture ever reaches the engine
   };
-  VisionDriver(Scheduler& clock, Random& dice, FaultPlan& plan, World world, const supervise::ChildLimits& limits, int64_t cache_bytes);
+  VisionDriver(Scheduler& clock, Random& dice, FaultPlan& plan, World world, const process::VisionLimits& limits);
 
   VisionOracle& oracle() { return oracle_; }
   const Disk& disk() const { return disk_; }
   Process* process() { return host_.process(); }        // the current one; null when there is none
-  void attach(turn::Desk& desk) { conductor_.attach(desk); }
+  void attach(turn::Desk& desk) {
+    desk_ = &desk;
+    conductor_.attach(desk);
+  }
 
   // ---- the daemon's orders
   void load();
   void unload(supervise::Trouble why, bool at_once);
-  void set_limits(const supervise::ChildLimits& limits, int64_t cache_bytes);
+  void set_limits(const process::VisionLimits& limits);
   void change_program();                                // another one, from the next start on
   supervise::ChildState state() const { return conductor_.child().state(); }
 
@@ -67,6 +70,7 @@ class VisionDriver final : public turn::EncoderPort, private Role {
   std::vector<std::function<void()>> waiting_;          // the disk's answers for a daemon that stands still
   Host host_;
   process::VisionConductor conductor_;
+  turn::Desk* desk_ = nullptr;
   uint64_t program_ = 1;
 };
 

@@ -22,8 +22,13 @@ constexpr Duration deaths_remembered = std::chrono::minutes(10);
 
 // ---- what the world does
 
-void VisionOracle::limits(const supervise::ChildLimits& limits) {
+void VisionOracle::limits(const process::VisionLimits& all) {
+  const supervise::ChildLimits& limits = all.child;
   const bool first = limits_.ready == Duration::zero();
+  // 0 is no limit: the longest of all.
+  const bool bounded = all.queue_wait > Duration::zero();
+  if (first || (bounded && (all.queue_wait < least_wait_ || least_wait_ == Duration::zero()))) least_wait_ = all.queue_wait;
+  if (first || !bounded || (most_wait_ > Duration::zero() && all.queue_wait > most_wait_)) most_wait_ = all.queue_wait;
   limits_ = limits;
   if (first) least_ = most_ = limits;
   for (const auto field : {&supervise::ChildLimits::ready, &supervise::ChildLimits::silence, &supervise::ChildLimits::stop}) {
@@ -48,6 +53,8 @@ void VisionOracle::settings_changed(uint64_t number) {
 
 // Another program, another width: what was encoded before may have to be encoded again.
 void VisionOracle::pictures_anew() {
+  passed_.clear();                                      // who waits may be another now
+  for (auto& [key, order] : live_) order.passed.clear();
   size_t pictures = 0;
   for (const auto& [key, order] : live_) pictures += order.pictures.size();
   for (auto& [key, order] : live_) order.bound += static_cast<int64_t>(pictures) * a_picture();
@@ -71,9 +78,12 @@ void VisionOracle::forgive_from_now(Duration delay) {
 
 Duration VisionOracle::a_picture() const { return 3 * most_.silence + most_.ready + most_.stop + stop_extra + milliseconds(300); }
 
-void VisionOracle::asked(turn::RequestKey key, size_t call, const std::vector<turn::Picture>& pictures) {
+void VisionOracle::asked(turn::RequestKey key, size_t call, const std::string& client, const std::vector<turn::Picture>& pictures) {
   Order order;
   order.call = call;
+  order.client = client;
+  order.ready_before = ready_time();
+  if (std::none_of(live_.begin(), live_.end(), [&](const auto& entry) { return entry.second.client == client && waits(entry.first, entry.second); })) passed_.erase(client);
   order.program = wanted_program_;
   order.came = mark();
   for (const auto& picture : pictures) {
@@ -86,6 +96,36 @@ void VisionOracle::asked(turn::RequestKey key, size_t call, const std::vector<tu
   order.bound = static_cast<int64_t>(ahead) * a_picture() + most_.silence;
   if (late_from_) order.bound += most_.silence;
   if (!live_.emplace(key, std::move(order)).second) fail("two requests with one key");
+}
+
+Duration VisionOracle::ready_time() const { return ready_time_ + (state_ == ChildState::ready ? clock_.now() - state_since_.at : Duration::zero()); }
+
+bool VisionOracle::waits(turn::RequestKey key, const Order& order) const {
+  if (!order.unfinished() || order.refused || order.file_failed || order.record_wrong || poisoned(order)) return false;
+  for (size_t n = 0; n < order.pictures.size(); ++n) {
+    const bool with_child = std::any_of(jobs_.begin(), jobs_.end(), [&](const auto& entry) { return entry.second.key == key && entry.second.picture == n; });
+    // What an older program encoded may do, if the rest is its work too.
+    if (!with_child && !order.encoded[n] && known_.count({order.pictures[n], program_}) == 0) return true;
+  }
+  return false;
+}
+
+// Round-robin: while a client waits, no other has two turns; while a request does, no other of its client.
+void VisionOracle::take_turn(turn::RequestKey key, Order& order) {
+  for (auto& [other_key, other] : live_) {
+    if (other_key == key || other.client != order.client || !waits(other_key, other)) continue;
+    if (++other.passed[key] > 1) fail(name(other) + " is passed over twice by " + name(order) + " of the same client");
+  }
+  std::set<std::string> clients;
+  for (const auto& [other_key, other] : live_) {
+    if (other.client != order.client && waits(other_key, other)) clients.insert(other.client);
+  }
+  for (const std::string& client : clients) {
+    if (++passed_[client][order.client] > 1) fail("client " + client + " waits with pictures and is passed over twice by client " + order.client);
+  }
+  passed_.erase(order.client);
+  order.passed.clear();
+  order.had_turn = true;
 }
 
 std::optional<size_t> VisionOracle::call_of(turn::RequestKey key) const {
@@ -118,12 +158,14 @@ bool VisionOracle::loads_in_vain() const {
 }
 
 void VisionOracle::failed(size_t call, const turn::RequestError& error) {
-  if (error.code != ErrorCode::vision_unavailable && error.code != ErrorCode::image_invalid) return;
+  if (error.code != ErrorCode::vision_unavailable && error.code != ErrorCode::image_invalid && error.code != ErrorCode::queue_timeout) return;
   if (!last_over_ || last_over_->second.call != call) return fail("a request fails for its pictures, and none of its were to be encoded: " + error.message);
   const auto& [key, order] = *last_over_;
   const bool unloaded = unload_at_ == clock_.now() || (state_ == ChildState::stopping && unload_asked_);
   bool just = false;
-  if (error.code == ErrorCode::image_invalid) {
+  if (error.code == ErrorCode::queue_timeout) {
+    just = !order.had_turn && state_ == ChildState::ready && least_wait_ > Duration::zero() && ready_time() - order.ready_before >= least_wait_;
+  } else if (error.code == ErrorCode::image_invalid) {
     just = order.refused || poisoned(order);
   } else if (order.refused) {
     just = unloaded;                                    // else the picture is to blame, and its client must be told so
@@ -180,6 +222,7 @@ void VisionOracle::state(ChildState state, const supervise::Child&) {
     backoff_least_ = std::min(from_seconds(s), limits_.backoff_max);
     backoff_most_ = std::min(std::chrono::duration_cast<Duration>(backoff_least_ * 1.1), limits_.backoff_max);
   }
+  ready_time_ = ready_time();
   state_ = state;
   state_since_ = mark();
 }
@@ -260,28 +303,29 @@ bool VisionOracle::Order::needs(size_t picture, uint64_t newest, int64_t width) 
   return !one || one->program != newest || one->width != width;
 }
 
-// Pictures are encoded in the order in which they came, one at a time; who is passed over must be known already,
-// or be refused.
+// Pictures are encoded one at a time, those of a request in order; who is passed over must be known already, or be refused.
 void VisionOracle::store_ordered(process::JobId id, const std::string& bytes) {
   if (state_ != ChildState::ready || restart_) fail("a picture's turn comes while no child is ready for it");
   for (const auto& [other, job] : jobs_) {
     if (job.step != Step::dying) fail("the turn of " + name(id) + " comes while " + name(other) + " has it");
   }
-  for (const auto& [key, order] : live_) {
-    for (size_t n = 0; n < order.pictures.size(); ++n) {
-      if (order.bytes[n] == &bytes) {
-        if (!order.needs(n, wanted_program_, width_)) fail(name(order) + " has its picture encoded twice");
-        Job job;
-        job.key = key;
-        job.picture = n;
-        job.content = bytes;
-        job.since = mark();
-        if (!jobs_.emplace(id, job).second) fail("two pictures with one number");
-        return;
-      }
-      const bool known = known_.count({order.pictures[n], program_}) != 0;
-      if (order.unfinished() && order.needs(n, wanted_program_, width_) && !known && !poisoned(order)) fail(name(order) + " was passed over with " + order.pictures[n] + " by " + name(id));
+  for (auto& [key, order] : live_) {
+    const auto place = std::find(order.bytes.begin(), order.bytes.end(), &bytes);
+    if (place == order.bytes.end()) continue;
+    const auto n = static_cast<size_t>(place - order.bytes.begin());
+    if (!order.needs(n, wanted_program_, width_)) fail(name(order) + " has its picture encoded twice");
+    for (size_t earlier = 0; earlier < n; ++earlier) {
+      const bool known = known_.count({order.pictures[earlier], program_}) != 0;
+      if (order.needs(earlier, wanted_program_, width_) && !known && !poisoned(order)) fail(name(order) + " has a later picture encoded before " + order.pictures[earlier]);
     }
+    take_turn(key, order);
+    Job job;
+    job.key = key;
+    job.picture = n;
+    job.content = bytes;
+    job.since = mark();
+    if (!jobs_.emplace(id, job).second) fail("two pictures with one number");
+    return;
   }
   fail("a picture is written that nobody waits for");
 }

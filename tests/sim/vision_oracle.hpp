@@ -27,14 +27,14 @@ class VisionOracle final : public Judge, public FileWatch {
       : clock_(clock), violation_(std::move(violation)), encoded_(std::move(encoded)) {}
 
   // ---- what the world does
-  void limits(const supervise::ChildLimits& limits);
+  void limits(const process::VisionLimits& limits);
   void load_ordered() { load_ordered_ = true; }
   void unload_ordered(supervise::Trouble why);
   void settings_changed(uint64_t number);               // the next process is another program
   void forgive(Duration stood_still);                   // the daemon stood still for so long, until now
 
   // ---- the desk
-  void asked(turn::RequestKey key, size_t call, const std::vector<turn::Picture>& pictures);
+  void asked(turn::RequestKey key, size_t call, const std::string& client, const std::vector<turn::Picture>& pictures);
   void over(turn::RequestKey key);                      // whatever its pictures' state: encoded, failed or left
   void failed(size_t call, const turn::RequestError& error);  // right after over()
 
@@ -82,12 +82,16 @@ class VisionOracle final : public Judge, public FileWatch {
   };
   struct Order {
     size_t call = 0;
+    std::string client;
     std::vector<std::string> pictures;
     std::vector<const std::string*> bytes;              // whose address tells a picture from its copies
     std::vector<std::optional<Encoded>> encoded;
     uint64_t program = 0;                               // the oldest that may have encoded them
     Mark came;
     Duration bound{};
+    bool had_turn = false;                              // its first one: queue.wait_s is over for it
+    Duration ready_before{};                            // ready_time() when it came
+    std::map<turn::RequestKey, int> passed;             // turns of other requests of its client since it waits, or since its last
     std::optional<Mark> joining;
     bool file_failed = false, record_wrong = false, refused = false;
     bool unfinished() const { return !joining; }
@@ -123,6 +127,9 @@ class VisionOracle final : public Judge, public FileWatch {
   bool loads_in_vain() const;
   void run_over(supervise::ChildState before);
   void pictures_anew();
+  bool waits(turn::RequestKey key, const Order& order) const;  // for a turn that cannot be passed over
+  void take_turn(turn::RequestKey key, Order& order);
+  Duration ready_time() const;                          // in which a child was ready, since the world began
   std::ptrdiff_t deaths(const std::string& picture) const;  // of children, while they encoded it, within the time that counts
   bool poisoned(const Order& order) const;              // has a picture that has killed the child often enough to be refused
   Duration a_picture() const;                           // the longest that one picture can hold up the others
@@ -135,6 +142,8 @@ class VisionOracle final : public Judge, public FileWatch {
   std::function<void(const std::string&)> violation_;
   Told encoded_;
   supervise::ChildLimits limits_, least_, most_;        // as they are; and the least and the most that a limit has been since the world began
+  Duration least_wait_{}, most_wait_{};                 // queue.wait_s; most_wait_ 0: it has been none
+  Duration ready_time_{};                               // of the children before
   bool closed_ = false, load_ordered_ = false;
   TimePoint disturbed_{}, unload_at_{};
   bool unload_asked_ = false;                           // while it stops: it shall be unloaded
@@ -143,6 +152,7 @@ class VisionOracle final : public Judge, public FileWatch {
   Mark forgiven_;                                       // when the daemon stood still last
 
   std::map<turn::RequestKey, Order> live_;
+  std::map<std::string, std::map<std::string, int>> passed_;  // by client: turns of other clients since it waits, or since its last
   std::optional<std::pair<turn::RequestKey, Order>> last_over_;
   turn::RequestKey joined_ = 0;                         // whose embeddings the desk got last
   Jobs jobs_;                                           // until their files are discarded

@@ -83,6 +83,10 @@ void VisionOracle::check_limits() {
     }
   }
   for (const auto& [key, order] : live_) {
+    if (!order.had_turn && !order.joining && state_ == ChildState::ready && most_wait_ > Duration::zero() &&
+        ready_time() - order.ready_before - (still_total() - order.came.still) > most_wait_) {
+      fail(name(order) + " waits for its first turn for longer than queue.wait_s");
+    }
     if (order.joining) over_limit(anew(*order.joining), most_.silence + once_more, "joining the pictures of " + name(order) + " takes longer than vision.encode_s");
     if (!excused.stop_time) over_limit(order.came, order.bound, name(order) + " waits for its pictures for longer than all limits together allow");
   }

@@ -138,7 +138,7 @@ void World::reload() {
   driver_->report([this] { driver_->conductor().set_limits(limits_); });
   if (!vision_) return;
   draw_vision_limits();
-  vision_->set_limits(vision_limits_, cache_bytes_);
+  vision_->set_limits(vision_limits_);
 }
 
 void World::load() {

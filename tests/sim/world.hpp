@@ -107,8 +107,7 @@ class World final {
   Random vision_dice_;                                  // pictures have dice of their own: the rest of the world does not hear of them
   bool has_pictures_ = false;
   std::unique_ptr<VisionDriver> vision_;
-  supervise::ChildLimits vision_limits_;
-  int64_t cache_bytes_ = 0;
+  process::VisionLimits vision_limits_;
   std::optional<size_t> submitting_;                    // the call that the desk is being given
   std::vector<std::function<void()>> unordered_;        // what waits for a daemon that stands still, in no order
   int load_waits_ = 0, unload_waits_ = 0;

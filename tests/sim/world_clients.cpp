@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 class World::Sink final : public turn::ReplySink {
  public:
   Sink(World& world, Call& call) : world_(world), call_(call) {}
-  void on_started() override {
+  void on_started(const std::vector<turn::TokenId>&) override {
     remember(1);
     world_.oracle_.started(call_);
   }
@@ -126,7 +126,7 @@ void World::arrive(int clients, bool hasty) {
   const bool stream = request.stream;
   if (trace_ == Trace::on) note("request " + std::to_string(call->index) + " of client " + call->client + " arrives");
   const auto view = desk_->snapshot(clock_.now());
-  Call& made = oracle_.submit(std::move(call), static_cast<size_t>(pictures > 0 ? std::max(view.queued, view.encoding) : view.queued));
+  Call& made = oracle_.submit(std::move(call), static_cast<size_t>(pictures > 0 ? view.queued + view.encoding : view.queued));
   submitting_ = made.index;
   made.key = desk_->submit(std::move(request), std::make_unique<Sink>(*this, made), clock_.now());
   submitting_.reset();

@@ -35,24 +35,26 @@ void World::make_vision(Pictures pictures) {
     oracle_.encoded(call, call.prompt + rows - static_cast<int64_t>(call.pictures.size()));
   };
   around.joins = pictures != Pictures::doomed;
-  vision_ = std::make_unique<VisionDriver>(clock_, vision_dice_, plan_, std::move(around), vision_limits_, cache_bytes_);
+  vision_ = std::make_unique<VisionDriver>(clock_, vision_dice_, plan_, std::move(around), vision_limits_);
   vision_->attach(*desk_);
   desk_->attach_encoder(vision_.get());
 }
 
 // As server/vision.cpp makes them of the configuration: what is not named here is off.
 void World::draw_vision_limits() {
-  vision_limits_.name = "vision";
-  vision_limits_.silence_key = "encode_s";
-  vision_limits_.exec = std::chrono::hours(24 * 365);
-  vision_limits_.ready = milliseconds(vision_dice_.between(4500, 9000));
+  supervise::ChildLimits& child = vision_limits_.child;
+  child.name = "vision";
+  child.silence_key = "encode_s";
+  child.exec = std::chrono::hours(24 * 365);
+  child.ready = milliseconds(vision_dice_.between(4500, 9000));
   // Above what a healthy child needs (vision_child.cpp) and what a daemon that looks once a second may not notice of its own standing still.
-  vision_limits_.silence = milliseconds(vision_dice_.between(3200, 6000));
-  vision_limits_.stop = milliseconds(vision_dice_.between(500, 2000));
-  vision_limits_.backoff_first = milliseconds(vision_dice_.between(200, 1000));
-  vision_limits_.backoff_max = milliseconds(vision_dice_.between(1500, 8000));
-  vision_limits_.eager = false;
-  cache_bytes_ = vision_dice_.chance(30) ? 0 : vision_dice_.chance(50) ? vision_dice_.between(100, 350) : 1 << 20;
+  child.silence = milliseconds(vision_dice_.between(3200, 6000));
+  child.stop = milliseconds(vision_dice_.between(500, 2000));
+  child.backoff_first = milliseconds(vision_dice_.between(200, 1000));
+  child.backoff_max = milliseconds(vision_dice_.between(1500, 8000));
+  child.eager = false;
+  vision_limits_.cache_bytes = vision_dice_.chance(30) ? 0 : vision_dice_.chance(50) ? vision_dice_.between(100, 350) : 1 << 20;
+  vision_limits_.queue_wait = milliseconds(vision_dice_.chance(10) ? 0 : vision_dice_.between(3000, 20000));
 }
 
 void World::plan_vision() {

@@ -158,7 +158,7 @@ TEST_CASE("What cannot be encoded is an ERR, and the next picture is answered") 
   child.line();
   const std::pair<std::string, std::string> wrong[] = {{folder.order("nowhere", "o"), "No such file"}, {folder.order("text", "o"), "no picture that is known"},
                                                        {folder.order("folder", "o"), "no regular file"}, {folder.order("pipe", "o"), "no regular file"},
-                                                       {folder.order("link", "o"), "cannot open"}, {folder.order("large", "o"), "limit of 2000 (--image-bytes)"},
+                                                       {folder.order("link", "o"), "cannot be opened"}, {folder.order("large", "o"), "limit of 2000 (--image-bytes)"},
                                                        {folder.order("many", "o"), "40 x 26 pixels large, over the limit of 1000"},
                                                        {folder.order("good", "taken"), "File exists"}, {folder.order("good", "nowhere/o"), "No such file"},
                                                        {"ENC one\n", ""}, {"ENC %zz x\n", ""}, {"NONSENSE\n", ""}, {std::string("ENC\0 a b\n", 9), ""}};
@@ -168,6 +168,10 @@ TEST_CASE("What cannot be encoded is an ERR, and the next picture is answered") 
     CAPTURE(order, line);
     CHECK(starts(line, "ERR "));
     CHECK(has(line, words));
+    CHECK_FALSE(has(line, folder.path.string()));  // clients read it
+    // What the picture is not to blame for says so.
+    const bool blames = order == folder.order("text", "o") || order == folder.order("large", "o") || order == folder.order("many", "o");
+    CHECK(starts(line, "ERR unavailable: ") != blames);
     CHECK_FALSE(fs::exists(folder.path / "o"));
     CHECK(fs::file_size(folder.path / "taken") == 0);
   }

@@ -68,7 +68,7 @@ inline ReplyTotals totals(int64_t prompt, int64_t cached, int64_t generated, int
 inline std::string full_stream(ReplyFormat& format, FinishReason reason = FinishReason::tool_calls, bool call_ends = true) {
   std::string out;
   PromptFacts prompt;
-  prompt.tokens = 20;
+  prompt.tokens = {20};
   format.set_prompt(prompt);
   format.open(out);
   format.piece(out, piece(PartKind::reasoning, "I should "));

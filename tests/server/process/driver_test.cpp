@@ -31,7 +31,7 @@ struct Answer {
 class Sink final : public turn::ReplySink {
  public:
   explicit Sink(std::shared_ptr<Answer> answer) : answer_(std::move(answer)) {}
-  void on_started() override { answer_->started = true; }
+  void on_started(const std::vector<turn::TokenId>&) override { answer_->started = true; }
   turn::Verdict on_token(const protocol::Token& token) override {
     answer_->tokens.push_back(token.id);
     return turn::Verdict::more;

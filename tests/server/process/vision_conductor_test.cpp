@@ -140,8 +140,116 @@ TEST_CASE("A crash in ENC names the signal; a second one in a row blocks the sta
   room.ask({"gnu"});
   CHECK(room.hands.calls.back() == "spawn 3");
   room.ready();
-  room.encoded(5);  // a right record proves the child
+  room.encoded(3);  // a right record proves the child
   CHECK(room.vision.child().failures() == 0);
+}
+
+TEST_CASE("An ERR that is not about the picture is nobody's fault but the child's", "[vision]") {
+  Room room;
+  const auto ending = room.ask({"cat"});
+  room.ready();
+  room.stored(1);
+  room.say("ERR unavailable: its embeddings cannot be written: No space left on device");
+  room.pass(milliseconds(200));
+  CHECK(error_of(ending).code == turn::ErrorCode::vision_unavailable);
+  CHECK(error_of(ending).message == "the vision child could not encode messages[0].content[0]: its embeddings cannot be written: No space left on device");
+  CHECK(error_of(ending).param.empty());
+  CHECK(room.vision.child().state() == ChildState::ready);
+}
+
+TEST_CASE("Pictures take turns: clients by turns, and the requests of one client by turns", "[vision]") {
+  Room room;
+  room.ask({"a1", "a2", "a3"}, "a");
+  room.ask({"a4"}, "a");
+  room.ask({"b1", "b2"}, "b");
+  room.ready();
+  Calls order;
+  for (JobId job = 1; job <= 6; ++job) {
+    order.push_back(room.disk.calls.back());
+    room.encoded(job);
+    while (room.disk.calls.back().starts_with("join")) room.disk.calls.pop_back();
+  }
+  CHECK(order == Calls{"store 1 a1", "store 2 b1", "store 3 a4", "store 4 b2", "store 5 a2", "store 6 a3"});
+}
+
+TEST_CASE("queue.wait_s bounds the time until a request's first picture has its turn; a load is not counted", "[vision]") {
+  Room room(0, Seconds(1));
+  const auto first = room.ask({"cat", "cow"}, "a");
+  room.pass(Seconds(2));
+  const auto second = room.ask({"dog"}, "b");
+  room.pass(Seconds(2));
+  CHECK_FALSE(first->has_value());
+  room.ready();
+  room.pass(milliseconds(600));
+  const auto third = room.ask({"elk"}, "c");
+  room.pass(milliseconds(399));
+  CHECK_FALSE(second->has_value());
+  room.pass(milliseconds(1));
+  CHECK(error_of(second).code == turn::ErrorCode::queue_timeout);
+  CHECK(error_of(second).message == "the request's pictures waited for their turn longer than queue.wait_s allows (1 s)");
+  CHECK_FALSE(third->has_value());
+  room.encoded(1);
+  CHECK(room.disk.calls.back() == "store 2 cow");
+  room.encoded(2);
+  CHECK(room.disk.calls.back() == "store 3 elk");
+  room.pass(milliseconds(1500));  // the first has had its turn, and so has the third: from now on vision.encode_s bounds them
+  CHECK_FALSE(first->has_value());
+  CHECK_FALSE(third->has_value());
+}
+
+TEST_CASE("Rows that do not fit the context end a request before its other pictures are encoded", "[vision]") {
+  Room room;
+  const auto ending = room.ask({"cat", "dog"});
+  room.ready();
+  room.stored(1);
+  room.say("OK 997 1 997 1");
+  SECTION("they fit with one token for the other") {
+    room.good(1, 996);
+    CHECK(room.disk.calls.back() == "store 2 dog");
+    CHECK_FALSE(ending->has_value());
+  }
+  SECTION("they do not") {
+    room.good(1, 997);
+    CHECK(error_of(ending).code == turn::ErrorCode::context_length_exceeded);
+    CHECK_THAT(error_of(ending).message, Contains("at least 1000 tokens") && Contains("engine.context"));
+    CHECK(room.disk.calls.back() == "discard 1");
+  }
+}
+
+TEST_CASE("Switched off, no picture starts the child again", "[vision]") {
+  Room room;
+  const auto first = room.ask({"cat"});
+  room.ready();
+  room.vision.switch_off();
+  CHECK(error_of(first).code == turn::ErrorCode::vision_unavailable);
+  CHECK_THAT(error_of(first).message, Contains("switched off") && Contains("vision.mmproj"));
+  CHECK(room.hands.calls.back() == "terminate");
+  room.vision.tree_empty();
+  CHECK_THAT(error_of(room.ask({"dog"})).message, Contains("switched off"));  // it was being read when the configuration changed
+  CHECK(room.hands.calls.back() == "terminate");
+  room.stored(1);
+  CHECK_FALSE(room.vision.deadline());
+  room.vision.switch_on();
+  CHECK_FALSE(room.ask({"dog"})->has_value());
+  CHECK(room.hands.calls.back() == "spawn 2");
+}
+
+TEST_CASE("What is kept of pictures that the child died of is bounded in bytes", "[vision]") {
+  PictureDeaths deaths;
+  const auto picture = [](char byte, size_t bytes) { return turn::Picture{std::make_shared<const std::string>(bytes, byte), "", 7}; };
+  const auto minute = std::chrono::minutes(1);
+  const TimePoint now = TimePoint{} + std::chrono::hours(1);
+  const auto a = picture('a', 30u << 20), b = picture('b', 30u << 20), c = picture('c', 30u << 20), huge = picture('h', 70u << 20);
+  for (const auto& one : {a, b, a, c, c}) deaths.remember(one, 10 * minute, now);
+  CHECK(deaths.bytes() == 60u << 20);
+  CHECK(deaths.refuses(a, 2, 10 * minute, now));  // it died after b
+  CHECK_FALSE(deaths.refuses(b, 1, 10 * minute, now));
+  CHECK(deaths.refuses(c, 2, 10 * minute, now));
+  deaths.remember(huge, 10 * minute, now);
+  CHECK(deaths.bytes() == 70u << 20);
+  CHECK(deaths.refuses(huge, 1, 10 * minute, now));
+  deaths.remember(b, 10 * minute, now + 11 * minute);
+  CHECK(deaths.bytes() == 30u << 20);  // what is long ago goes
 }
 
 TEST_CASE("A picture on which the child died twice is refused for ten minutes, and others are not", "[vision]") {
@@ -179,7 +287,7 @@ TEST_CASE("Who leaves while encoding: its ENC is drained and holds the next for 
     room.desk.leave(gone_key, room.hands.clock);
     const auto next = room.ask({"dog"});
     room.stored(1);
-    CHECK(room.disk.calls == Calls{"store 1 cat", "discard 1", "store 3 dog"});
+    CHECK(room.disk.calls == Calls{"store 1 cat", "discard 1", "store 2 dog"});
     CHECK(room.hands.calls == Calls{"spawn 1"});
   }
   SECTION("while the child has it, and answers") {
@@ -190,7 +298,7 @@ TEST_CASE("Who leaves while encoding: its ENC is drained and holds the next for 
     room.say("OK 2 1 2 1");
     CHECK(room.disk.calls == Calls{"store 1 cat", "read 1"});  // nobody wants it, but a wrong record tells of a child that is out of step
     room.good(1);
-    CHECK(room.disk.calls == Calls{"store 1 cat", "read 1", "discard 1", "store 3 dog"});
+    CHECK(room.disk.calls == Calls{"store 1 cat", "read 1", "discard 1", "store 2 dog"});
   }
   SECTION("while the child has it, and its OK was another picture's") {
     room.stored(1);
@@ -202,7 +310,7 @@ TEST_CASE("Who leaves while encoding: its ENC is drained and holds the next for 
     room.vision.tree_empty();
     CHECK_FALSE(next->has_value());
     room.ready();
-    CHECK(room.disk.calls == Calls{"store 1 cat", "read 1", "discard 1", "store 3 dog"});
+    CHECK(room.disk.calls == Calls{"store 1 cat", "read 1", "discard 1", "store 2 dog"});
   }
   SECTION("while the child has it, and hangs") {
     room.stored(1);
@@ -213,7 +321,7 @@ TEST_CASE("Who leaves while encoding: its ENC is drained and holds the next for 
     CHECK(room.hands.calls.back() == "spawn 2");
     CHECK_FALSE(next->has_value());
     room.ready();
-    CHECK(room.disk.calls == Calls{"store 1 cat", "discard 1", "store 3 dog"});
+    CHECK(room.disk.calls == Calls{"store 1 cat", "discard 1", "store 2 dog"});
   }
   SECTION("while its record is read") {
     room.stored(1);
@@ -327,8 +435,8 @@ TEST_CASE("Files that cannot be written end their request", "[vision]") {
   Room room;
   const auto first = room.ask();
   room.ready();
-  room.vision.stored(1, Error{"cannot write /x/1.picture: No space left on device"});
-  CHECK(error_of(first).message == "messages[0].content[0] could not be given to the vision child: cannot write /x/1.picture: No space left on device");
+  room.vision.stored(1, Error{"its file cannot be written: No space left on device"});
+  CHECK(error_of(first).message == "messages[0].content[0] could not be given to the vision child: its file cannot be written: No space left on device");
   CHECK(error_of(first).code == turn::ErrorCode::vision_unavailable);
   const auto second = room.ask();
   room.encoded(2);

@@ -72,7 +72,7 @@ struct House {
     options.exe = exe;
     DriverObserver observer;
     observer.log = [this](const std::string& line) { log += line + "\n"; };
-    vision = std::make_unique<VisionDriver>(io, options, limits, cache_bytes, std::move(*made), observer);
+    vision = std::make_unique<VisionDriver>(io, options, VisionLimits{limits, cache_bytes, {}}, std::move(*made), observer);
     vision->attach(desk);
     desk.attach_encoder(vision.get());
     turn::EngineView view;

@@ -64,7 +64,7 @@ struct Room {
   turn::Desk desk;
   turn::RequestKey last = 0;
 
-  explicit Room(int64_t cache_bytes = 0) : vision(limits(), cache_bytes, hands, disk), desk(turn::DeskLimits{}, port) {
+  explicit Room(int64_t cache_bytes = 0, Duration queue_wait = {}) : vision({limits(), cache_bytes, queue_wait}, hands, disk), desk(turn::DeskLimits{}, port) {
     vision.attach(desk);
     desk.attach_encoder(&vision);
     turn::EngineView view;
@@ -75,17 +75,17 @@ struct Room {
     view.slots = 8;
     desk.engine_changed(view, hands.clock);
   }
-  Ending ask(const std::vector<std::string>& pictures = {"cat"}) {
+  // Every picture has the same hash: nothing may hang on it.
+  Ending ask(const std::vector<std::string>& pictures = {"cat"}, const std::string& client = "c") {
     auto ending = std::make_shared<std::optional<turn::Ending>>();
     turn::Request request;
     request.id = "r";
-    request.client = "c";
+    request.client = client;
     request.prompt = {1, 2};
     request.image_token = 9;
     for (size_t i = 0; i < pictures.size(); ++i) {
       request.prompt.push_back(9);
-      request.pictures.push_back({std::make_shared<const std::string>(pictures[i]), "messages[0].content[" + std::to_string(i) + "]",
-                                  std::hash<std::string>{}(pictures[i])});
+      request.pictures.push_back({std::make_shared<const std::string>(pictures[i]), "messages[0].content[" + std::to_string(i) + "]", 7});
     }
     last = desk.submit(std::move(request), std::make_unique<Sink>(ending), hands.clock);
     vision.run_pending();

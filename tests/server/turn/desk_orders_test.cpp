@@ -187,3 +187,23 @@ TEST_CASE("copies of a request that die with one engine have seen one death", "[
   bench.phase(EnginePhase::failed);
   CHECK(bench.submit(16, 4, 77).second->code() == ErrorCode::request_crashes_engine);
 }
+
+TEST_CASE("queue.limit counts who waits for pictures with who is queued, for requests with pictures; a text is not refused for them", "[desk]") {
+  DeskLimits limits;
+  limits.queue_limit = 2;
+  Bench bench(limits);
+  Encoder encoder;
+  bench.desk->attach_encoder(&encoder);
+  bench.ready();
+  bench.submit();
+  bench.submit_with_pictures(1);
+  bench.submit();
+  REQUIRE(bench.desk->snapshot(bench.now).queued == 1);
+  const Record& second = *bench.submit_with_pictures(1).second;
+  const auto* failed = std::get_if<Failed>(&second.endings.at(0).how);
+  REQUIRE(failed);
+  CHECK(failed->error.code == ErrorCode::queue_full);
+  CHECK_THAT(failed->error.message, Catch::Matchers::Contains("1 requests are waiting already and 1 for their pictures") && Catch::Matchers::Contains("queue.limit is 2"));
+  bench.submit();
+  CHECK(bench.desk->snapshot(bench.now).queued == 2);
+}

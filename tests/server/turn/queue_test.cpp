@@ -36,3 +36,15 @@ TEST_CASE("a request that leaves gives its place up, and its client with the las
   CHECK(queue.pop() == 3u);
   CHECK(queue.empty());
 }
+
+TEST_CASE("a turn that was none is given back", "[queue]") {
+  FairQueue queue;
+  queue.push("a", 1);
+  queue.push("a", 2);
+  queue.push("b", 3);
+  CHECK(queue.pop() == 1u);
+  queue.give_back("a");
+  CHECK(queue.pop() == 2u);
+  queue.give_back("a");  // it waits no more
+  CHECK(queue.pop() == 3u);
+}
