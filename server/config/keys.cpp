@@ -95,7 +95,7 @@ constexpr Key table[] = {
      .explanation = "Longest wait between starts."},
     {VIGIL_KEY(engine.repeat_stop_tokens), .min = 2, .max = most_tokens, .unit = "tokens", .zero = Zero::off,
      .explanation = "Ends a reply that repeats one token so often."},
-    {VIGIL_KEY(engine.thinking_reserve), .max = most_tokens, .unit = "tokens", .acts = Acts::later,
+    {VIGIL_KEY(engine.thinking_reserve), .max = most_tokens, .unit = "tokens",
      .explanation = "Part of a reply's budget that thinking may not use."},
 
     {VIGIL_KEY(vision.exe), .takes = Takes::next_start, .meaning = Meaning::program,

@@ -24,7 +24,6 @@ using Field = std::variant<Accessor<std::string>, Accessor<bool>, Accessor<int64
 enum class Zero { plain, off };           // off: 0 is allowed below `min` and switches the limit off
 enum class Takes { new_requests, next_start, restart };  // when a change by SIGHUP holds
 enum class Meaning { value, path, program, secret };     // of a text or list
-enum class Acts { now, later };           // later: read and checked, but nothing in this version acts on it
 
 struct Key {
   std::string_view path;
@@ -34,7 +33,6 @@ struct Key {
   Zero zero = Zero::plain;
   Takes takes = Takes::new_requests;
   Meaning meaning = Meaning::value;
-  Acts acts = Acts::now;
   std::string_view choices = {};          // "eager|lazy": the only values of a text
   std::string_view explanation = {};      // for the documents; one sentence
 };

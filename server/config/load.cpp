@@ -127,16 +127,6 @@ class Loader {
     }
   }
 
-  // A value that is set and then ignored would look like a limit that holds.
-  void note_idle_keys() {
-    for (const Key& key : keys()) {
-      if (key.acts == Acts::now) continue;
-      Config defaults;
-      const bool changed = std::visit([&](auto accessor) { return *accessor(out_.config) != *accessor(defaults); }, key.field);
-      if (changed) out_.notes.push_back(std::string(key.path) + ": nothing in this version acts on it");
-    }
-  }
-
   void check_template_file() {
     const std::string& path = out_.config.chat_template_file;
     if (path.empty()) return;
@@ -191,7 +181,6 @@ void read_rest(Loader& loader, Loaded& out, const Sources& sources) {
   loader.read_sets(sources);
   loader.read_key_file();
   loader.check_template_file();
-  loader.note_idle_keys();
   check_relations(out.config, out.api_keys, out.mistakes, out.notes);
 }
 

@@ -33,7 +33,7 @@ std::string range_text(const Key& key) {
 std::string row(const Key& key) {
   std::string takes = key.takes == Takes::restart ? "restart" : key.takes == Takes::next_start ? "next start" : "new requests";
   return "| `" + std::string(key.path) + "` | `" + default_text(key) + "` | " + std::string(key.unit) + " | " + range_text(key) + " | " + takes + " | " +
-         std::string(key.explanation) + (key.acts == Acts::later ? " *Nothing in this version acts on it.*" : "") + " |";
+         std::string(key.explanation) + " |";
 }
 
 }  // namespace

@@ -103,12 +103,6 @@ TEST_CASE("notes warn of limits that leave a wait unbounded") {
   CHECK(joined(from_text(R"({"engine": {"ready_s": 7200}})").notes).find("engine.load_max_s") != std::string::npos);
 }
 
-TEST_CASE("a value that nothing acts on yet is noted, its default is not") {
-  CHECK(from_sets({"engine.thinking_reserve=512", "vision.exe=vigil-vision", "vision.url_allow=[]"}).notes.empty());
-  CHECK(joined(from_sets({"engine.thinking_reserve=60"}).notes) == "engine.thinking_reserve: nothing in this version acts on it\n");
-  CHECK(from_sets({"vision.url_allow=[\"https://a/\"]"}).notes.empty());
-}
-
 TEST_CASE("layers on GPUs and their shares must be numbers, and agree with the backend") {
   CHECK(from_sets({"engine.gpu_layers=-1", "engine.layer_split="}).ok());
   CHECK(from_sets({"engine.gpu_layers=0"}).ok());
