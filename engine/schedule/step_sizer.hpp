@@ -65,7 +65,7 @@ class StepSizer {
       std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2), sorted.end());
       return sorted[sorted.size() / 2];
     }
-    static constexpr size_t kept = 9;
+    static constexpr size_t kept = 5;
   };
   // What a prompt's token costs beside others. Before it is known: twice what it does alone, in long chunks; before that is known either, what a
   // generated one costs, which reads all weights for itself.
@@ -79,7 +79,7 @@ class StepSizer {
   }
 
   static constexpr size_t few_samples = 3;
-  static constexpr int64_t recheck = 64, recheck_early = 8;  // steps with prompts between two that are measured without
+  static constexpr int64_t recheck = 24, recheck_early = 8;  // steps with prompts between two that are measured without; a host changes its speed within seconds
   static constexpr int64_t growth = 2;
   static constexpr double weight_of_new = 0.3, least_share = 0.02;
   const double step_ms_;

@@ -201,7 +201,7 @@ TEST_CASE("a prompt beside others takes what keeps a step within a few times one
   CHECK(sizer.tokens(2) == 0);  // that says nothing about two
   // The step takes 10 ms and 0.5 ms for each token of a prompt: 2.5 times 10 ms leave room for 30.
   std::vector<int64_t> tokens;
-  for (int i = 0; i < 64; ++i) {
+  for (int i = 0; i < 24; ++i) {
     tokens.push_back(sizer.tokens(3));
     sizer.finished(3, tokens.back(), 10 + 0.5 * static_cast<double>(tokens.back()));
   }
