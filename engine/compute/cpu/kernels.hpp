@@ -23,14 +23,13 @@ float sigmoid(float value);
 // `angles` holds cos and sin in turn, one pair per turned pair of values.
 void rope_head(RopeKind kind, const float* angles, int64_t rotated, float* head);
 
-// 32 values as one block of the weight type of the name: for Q8_0 the largest magnitude is level 127, for Q4_0 the value of the largest
-// magnitude is level -8. `to` at any alignment.
 // What a KV cache of smaller numbers can hold: larger values are cut, since what a row does not see is multiplied by a weight of 0 and must stay a number. What
 // is no number stays none. In a block of 32 the scale of the largest is a half, and a level times it fits into one: 512 of 127 levels, 8128 of 8.
 inline constexpr float most_in_half = 65504.0f, most_in_levels = 65024.0f;
 inline float cut(float value, float most) { return value > most ? most : value < -most ? -most : value; }
 
-// Of values that are cut to most_in_levels.
+// 32 values as one block of the weight type of the name: for Q8_0 the largest magnitude is level 127, for Q4_0 the value of the largest
+// magnitude is level -8. `to` at any alignment, values are cut to most_in_levels.
 void quantise_q8_0(const float* values, std::byte* to);
 void quantise_q4_0(const float* values, std::byte* to);
 
